@@ -618,7 +618,7 @@ TABLE = [
     (["gpt.vs_torch", "gpt.vs_xla"], gpt),
     (["train.vs_xla", "train.vs_iree"], train),
     ([f"islands.{what}.{name}" for name in islands.EXCHANGES for what in ("loss", "bytes")], islands.exchanges),
-    ([f"islands.slow_link.{name}" for name in ("plain", "int4", "overlap")], islands.slow_link),
+    ([f"islands.slow_link.{name}" for name in ("plain", "overlap")], islands.slow_link),
     ([f"islands.killed.{what}" for what in ("goodput", "loss", "closed_s", "rejoin_s")], islands.workers_killed),
     (["islands.hub_killed"], islands.hub_killed),
     (["gpt.data_parallel"], gpt_data_parallel),

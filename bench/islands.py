@@ -1,6 +1,6 @@
 """`shoal train` over what it is made for: a GPT on a real text, by workers of unlike speed, over slow links, with deaths.
 
-    islands.py model FOLDER BATCH             writes FOLDER/model-BATCH.mlir, and the text, FOLDER/text.txt
+    islands.py model FOLDER BATCH LAYERS WIDTH   writes FOLDER/model-BATCH.mlir, and the text, FOLDER/text.txt
     islands.py begin FROM TO FRAGMENTS        writes the parameters of the newest checkpoint as what another training begins from
     islands.py loss FOLDER BATCH CHECKPOINTS  prints the loss of the newest checkpoint on a part of the text that nobody was shown
     islands.py line NAME…                     two ends of a cable for each name, which carry what comes DELAY seconds later
@@ -25,7 +25,8 @@ import time
 import lib
 from lib import BenchError
 
-LENGTH, WIDTH, LAYERS, HEADS, BATCH = 32, 32, 1, 4, 8
+LENGTH, HEADS, BATCH = 32, 4, 8
+SMALL, LARGE = (1, 32), (4, 128)  # layers, width
 SHOWN = 700_000  # characters of the text that are trained on
 USUAL = {"tokenizer": "char", "learning_rate": 2e-3, "betas": [0.9, 0.99], "weight_decay": 0.1, "schedule": "cosine", "warmup_steps": 100,
          "max_epochs": 1000, "deadline": 60}
@@ -36,7 +37,7 @@ TAU = 100      # over slow links
 
 # ---- what runs in a process of its own ----
 
-def write_model(folder, batch):
+def write_model(folder, batch, layers, width):
     shoal = lib.product()
     sys.path.insert(0, str(lib.ROOT / "examples"))
     import gpt as example
@@ -46,7 +47,7 @@ def write_model(folder, batch):
     shown = "".join(characters[text])
     (folder / "text.txt").write_text(shown[:SHOWN], encoding="utf-8")
     (folder / "unseen.txt").write_text(shown[SHOWN:], encoding="utf-8")
-    model = example.GPT(len(set(shown[:SHOWN])), LENGTH, WIDTH, LAYERS, HEADS)
+    model = example.GPT(len(set(shown[:SHOWN])), LENGTH, width, layers, HEADS)
     names = [name for name, _ in model.named_parameters()]
 
     def loss(*given):
@@ -188,11 +189,11 @@ class Training:
 
 
 @contextlib.contextmanager
-def made(*batches):
-    """(a folder with models of these batches and the text, how many parameters these have)."""
+def made(*batches, size=SMALL):
+    """(a folder with models of these batches and this size, and the text; how many parameters these have)."""
     with tempfile.TemporaryDirectory(prefix="shoal-bench-") as name:
         folder = pathlib.Path(name)
-        counts = [ask("model", folder, batch) for batch in batches]
+        counts = [ask("model", folder, batch, *size) for batch in batches]
         yield folder, int(counts[0])
 
 
@@ -264,20 +265,19 @@ def lengthen(net, machines):
 
 
 def slow_link():
-    """Two workers behind 100 Mb/s and 50 ms there and back: how much of the time they compute, tau 100, as it is and with overlap."""
+    """Two workers behind 100 Mb/s and 50 ms there and back: how much of the time they compute, tau 100, without and with overlap."""
     import lan
     rows, lines = [], []
-    with made(4 * BATCH) as (folder, count):
+    with made(BATCH, size=LARGE) as (folder, _):
         try:
             with lan.network([100], prepare=lambda net: lines.append(lengthen(net, ["w1", "w2"]))) as machines:
                 hub = machines["hub"]
-                for name, settings in {"plain": {}, "int4": {"compression": "int4"},
-                                       "overlap": {"compression": "int4", "overlap": 20}}.items():
-                    training = Training(folder, name, 4 * BATCH, "--hub", "shm:hub", prefix=hub.prefix, workers=2, tau=TAU,
+                for name, settings in {"plain": {}, "overlap": {"compression": "int4", "overlap": 20}}.items():
+                    training = Training(folder, name, BATCH, "--hub", "shm:hub", prefix=hub.prefix, workers=2, tau=TAU,
                                         outer_loop_steps=1_000_000, checkpoint_every=1_000_000, environment=lib.environment(SHOAL=str(lib.BUILD / "cmd" / "shoal"))
                                         | {key: hub.environment[key] for key in ("XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_CACHE_HOME")},
                                         **settings)
-                    told = training.reach(4 if lib.QUICK else 25).stop().events
+                    told = training.reach(4 if lib.QUICK else 12).stop().events
                     rounds = [(at, event) for at, event in told if event["kind"] == "round"][1:]  # in the first all is made
                     computing = sum(event["compute_seconds"] for _, event in rounds[1:])
                     share = computing / (rounds[-1][0] - rounds[0][0])
@@ -392,7 +392,7 @@ def hub_killed():
 def main():
     what, *words = sys.argv[1:]
     if what == "model":
-        write_model(pathlib.Path(words[0]), int(words[1]))
+        write_model(pathlib.Path(words[0]), *map(int, words[1:]))
     elif what == "begin":
         begin(words[0], words[1], int(words[2]))
     elif what == "loss":

@@ -269,6 +269,14 @@ class Shepherd:
             self._tell(f"the pool does not answer: {error}")
             return None
 
+    def _hub_is_gone(self):
+        """Not one that is slow to answer."""
+        try:
+            self._watch.status()
+        except ShoalError as error:
+            return isinstance(error, LostError)
+        return False
+
     def _look(self):
         """Begins islands on slots that have none. Raises what no island can begin with."""
         self._looked = time.monotonic()
@@ -311,7 +319,7 @@ class Shepherd:
         elif what == "lost":
             if not isinstance(value, (LostError, ClosedError)):
                 self._failed(island, value)
-            elif self.checkpoints is not None and self._slots() is None:
+            elif self.checkpoints is not None and self._hub_is_gone():
                 self._cut_off = True
             self._lose(island, str(value))
         return island, what, value
