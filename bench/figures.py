@@ -10,6 +10,7 @@ import sys
 
 import numpy as np
 
+import islands
 import kernels
 import lan
 import lib
@@ -626,6 +627,10 @@ TABLE = [
     (["mlp.vs_torch", "mlp.compiled_vs_torch"], mlp),
     (["gpt.vs_torch", "gpt.vs_xla"], gpt),
     (["train.vs_xla", "train.vs_iree"], train),
+    ([f"islands.{what}.{name}" for name in islands.EXCHANGES for what in ("loss", "bytes")], islands.exchanges),
+    ([f"islands.slow_link.{name}" for name in ("plain", "overlap")], islands.slow_link),
+    ([f"islands.killed.{what}" for what in ("goodput", "loss", "closed_s", "rejoin_s")], islands.workers_killed),
+    (["islands.hub_killed"], islands.hub_killed),
     (["gpt.data_parallel"], gpt_data_parallel),
     (["lan.matmul.share", "lan.plan.error"], lan_matmul),
     (["cm.two_paths"], two_paths),

@@ -30,9 +30,9 @@ def addresses(name, rates):
 
 
 @contextlib.contextmanager
-def network(rates):
+def network(rates, prepare=None):
     """{name: machine}: a hub, a client and two workers of one thread, each with a cable to a network for
-    each rate, in Mb/s."""
+    each rate, in Mb/s. prepare(net): does more to the cables before anything is on them."""
     os.environ.setdefault("SHOAL", str(lib.BUILD / "cmd" / "shoal"))
     sys.path.insert(0, str(lib.ROOT / "test"))
     import pytest
@@ -51,6 +51,8 @@ def network(rates):
                     if not net.shape(name, "tbf", "rate", f"{rate}mbit", "burst", "128kb", "latency", "50ms",
                                      cable=i):
                         raise lib.BenchError("this kernel has no tc tbf")
+            if prepare:
+                prepare(net)
             machines["hub"].start("hub", *(word for address in addresses("hub", rates)
                                            for word in ("--listen", f"{address}:7400")))
             for name in ("client", "w1", "w2"):

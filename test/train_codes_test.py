@@ -4,7 +4,7 @@ import pytest
 
 import shoal
 from cluster import Pool
-from islands import WORDS, Data, Told, settings
+from islands import WORDS, Data, Kept, Told, settings
 from shoal.train import compress, model
 from shoal.train.island import Island, Recipe
 from shoal.train.shepherd import Shepherd
@@ -129,3 +129,15 @@ def test_few_bytes(three):
           + ", ".join(f"{kind} 1/{tau * 4 * size / count:.0f}" for kind, count in each.items())
           + f"; at a time, int4 in 4 fragments: 1/{tau * 4 * size / (each['int4'] / 4):.0f}")
     assert tau * 4 * size >= 500 * each["none"] and tau * 4 * size >= 10_000 * each["int4"] / 4
+
+
+def test_bytes_of_checkpoints(three):
+    """What islands write for a checkpoint is counted, too."""
+    told, kept = Told(), Kept()
+    e = settings(workers=3, outer_loop_steps=4, compression="int4", fragments=5, checkpoint_every=4)
+    Shepherd(e, model=TEXT, data=Data(), monitor=told, checkpoints=kept).run()
+    ups = [event["bytes_up"] for event in told.of("round")]
+    for step, arrays, _ in kept.all:
+        state = sum(array.nbytes for name, array in arrays.items() if name.startswith("island."))
+        assert ups[step - 1] - state == ups[(step - 1) % 5 + (5 if step <= 5 else 0)] > 0
+    assert len(kept.all) == 5

@@ -179,6 +179,33 @@ def test_the_hub_dies(two):
     assert len(told.of("round")[-1]["islands"]) == 2 and losses[-1] < losses[0]
 
 
+@pytest.mark.parametrize("compression, fragments, overlap", [("none", 1, 0), ("int4", 2, 7)])
+def test_the_hub_dies_and_nothing_is_lost(two, compression, fragments, overlap):
+    """With checkpoints, and as many workers: from the last one on, the same losses bit for bit, whenever it dies."""
+    rng, runs = np.random.default_rng(1), []
+    e = settings(workers=2, tau=400, outer_loop_steps=12 // fragments, schedule="cosine", compression=compression, fragments=fragments,
+                 overlap=overlap, learning_rate=1e-4)
+    for kills in (0, 4):
+        told, kept = Told(), Kept()
+        thread, result = begun(Shepherd(e, model=HEAVY, data=Data(), monitor=told, checkpoints=kept))
+        for i in range(kills):
+            told.wait("round", len(told.of("round")) + 1)
+            time.sleep(float(rng.uniform(0, 0.2)))
+            if not thread.is_alive():
+                break
+            for process in two.processes:
+                process.kill()
+                process.wait(5)
+            two.processes = [two.start("hub", "--address", two.address)]
+            for name in (f"w{2 * i + 3}", f"w{2 * i + 4}"):
+                two.add(name)
+        assert ended(thread, result)["rounds"] == 12
+        assert bool(told.of("resumed")) == bool(kills)
+        runs.append({event["round"]: [row["losses"] for row in event["islands"]] for event in told.of("round")})
+        assert all(len(event["islands"]) == 2 for event in told.of("round"))
+    assert runs[0] == runs[1] and runs[0][12][0][-1] > 0.01
+
+
 def test_nobody_is_there(two):
     """It says so and waits, until somebody comes or it is stopped."""
     tau, told = long_window(0.5), Told()

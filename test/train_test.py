@@ -224,7 +224,7 @@ def test_three_islands(three):
             assert np.array_equal(got, array)
 
 
-@pytest.mark.parametrize("fragments, overlap, alpha", [(1, 3, 0.5), (1, 6, 0.0), (3, 2, 0.5), (3, 1, 0.25), (2, 3, 0.5), (3, 0, 0.5)])
+@pytest.mark.parametrize("fragments, overlap, alpha", [(1, 3, 0.5), (1, 5, 0.0), (3, 2, 0.5), (3, 1, 0.25), (2, 3, 0.5), (3, 0, 0.5)])
 def test_overlap(three, fragments, overlap, alpha):
     """Islands go on while a fragment is on its way, and take a part of it: as written out."""
     e = settings(workers=3, tau=6, outer_loop_steps=6 // fragments, fragments=fragments, overlap=overlap, alpha=alpha)
@@ -235,6 +235,30 @@ def test_overlap(three, fragments, overlap, alpha):
     np.testing.assert_allclose(losses_of(told), want, rtol=1e-6, atol=1e-6)
     for found, array in zip(shepherd.parameters(), theta):
         np.testing.assert_allclose(found, array, rtol=1e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("words, kind", [(256, "uint8"), (257, "uint16"), (65536, "uint16"), (65537, "int32")])
+def test_tokens_in_few_bytes(monkeypatch, words, kind):
+    """They travel as the smallest type that holds all, and are the same tokens."""
+    shoal.init(workers=1)
+    feeds, found, losses = Island._feeds, [], []
+
+    def fed(self, window, first, end):
+        rounds, arrays = feeds(self, window, first, end)
+        found.append([str(array.dtype) for array in arrays[:2]])
+        return rounds, arrays
+    monkeypatch.setattr(Island, "_feeds", fed)
+
+    def loss(table, ids, targets):
+        return ((table[ids].sum(-1) - targets.astype("float32") / words) ** 2).mean()
+    tokens = np.zeros((2, 6), np.int32)
+    text = shoal.stablehlo.export(loss, np.zeros((words, 2), np.float32), tokens, tokens).text()
+    for vocabulary in (words, 1 << 31):
+        data, told = Data(words), Told()
+        data.vocabulary, data.tokens = vocabulary, SimpleNamespace(largest=words - 1)
+        Shepherd(settings(), model=text, data=data, monitor=told).run()
+        losses.append(losses_of(told))
+    assert found[0] == [kind] * 2 and found[-1] == ["int32"] * 2 and np.array_equal(*losses) and losses[0].max() > 0.1
 
 
 def test_unequal_islands(three, monkeypatch):
@@ -536,7 +560,7 @@ def test_files_that_are_no_models(tmp_path):
     ({"tau": 0}, "tau is 0; at least 1"), ({"tau": 5, "fragments": 2}, "tau has to be a multiple"),
     ({"tau": 80, "fragments": 8}, "fragments is 8; the model has 7"), ({"effective_batch_size": 3}, "takes 2 at a time"),
     ({"quorum": 0}, "quorum is 0"), ({"balance": "speed"}, "balance 'speed'"), ({"dtype": "bf16"}, "kept in float32 beside"),
-    ({"overlap": 6}, "overlap is 6; between two exchanges there are tau / fragments = 5 steps"), ({"alpha": 1.0}, "alpha is 1.0"), ({"eps": 1e-50}, "eps is 1e-50, which is 0 in float32"),
+    ({"overlap": 6}, "overlap is 6; between two exchanges there are tau / fragments = 5 steps"), ({"alpha": 1.0}, "alpha is 1.0"), ({"overlap": 5, "alpha": 0.0}, "as long as tau, and alpha 0; workers would keep nothing"), ({"eps": 1e-50}, "eps is 1e-50, which is 0 in float32"),
 ])
 def test_what_does_not_fit(changes, message):
     with pytest.raises(shoal.InvalidError, match=message):

@@ -16,6 +16,7 @@ import types
 import pytest
 import train_fake
 
+from shoal.pool import Session
 from shoal.train import arguments, roles
 from shoal.train.command import main
 
@@ -248,6 +249,26 @@ def test_a_shepherd_and_workers(home, files):
         began = time.monotonic()
         process.send_signal(signal.SIGINT)
         assert process.wait(10) == -signal.SIGINT and time.monotonic() - began < 2
+
+
+def test_a_hub_that_ends_by_itself(home, monkeypatch):
+    """Another one is started in its place, until the training is over."""
+    monkeypatch.setenv("SHOAL", SHOAL)
+    for name, value in home.environment.items():
+        monkeypatch.setenv(name, value)
+    said, address = [], f"shm:train-test-{os.getpid()}"
+    hub = roles.Hub(["hub", "--address", address], "here", said.append)
+    for i in range(3):
+        first = hub._process.process
+        first.kill()
+        until(lambda old=first: hub._process.process is not old)
+        Session(hub=address, timeout_ms=5000).close()
+        assert said == (i + 1) * ["the hub at here has ended; starting another one"]
+    last = hub._process.process
+    hub.stop()
+    assert last.poll() is not None
+    time.sleep(0.1)
+    assert hub._process.process is last and len(said) == 3
 
 
 IN_A_NETWORK = ["unshare", "-n", "sh", "-c", 'ip link set lo up && ip address add 10.9.9.1/24 dev lo && exec "$@"', "sh"]

@@ -140,6 +140,8 @@ def test_wrong_words(word, message):
 
 @pytest.mark.parametrize("values, message", [
     ({"should_resume": True}, "should_resume is true, and there is no checkpoint_dir to resume from: give checkpoint_dir"),
+    ({"overlap": 100, "alpha": 0}, "overlap is 100, as long as tau, and alpha is 0: workers would keep nothing of their steps: make "
+     "overlap less, or alpha above 0"),
     ({"overlap": 101}, "overlap is 101; between two exchanges there are tau / fragments = 100 steps: make overlap at most that"),
     ({"tau": 2, "fragments": 4}, "fragments is 4 and tau 2; there are as many steps between two exchanges of any: make tau a "
      "multiple of 4"),

@@ -208,6 +208,9 @@ def _check_together(e):
     if e.overlap > e.tau // e.fragments:
         raise InvalidError(f"overlap is {e.overlap}; between two exchanges there are tau / fragments = {e.tau // e.fragments} steps: make "
                            "overlap at most that")
+    if e.overlap == e.tau and not e.alpha:
+        raise InvalidError(f"overlap is {e.overlap}, as long as tau, and alpha is 0: workers would keep nothing of their steps: make overlap "
+                           "less, or alpha above 0")
 
 
 def _unknown(name, where):

@@ -26,16 +26,18 @@ class Recipe:
     """What all islands of a run do alike.
 
     parts: the numbers of the parameters of each fragment; vectors: where these lie in its vector; span: optimizer
-    steps of a round; micro: batches of the model per step; per_step: tokens of a step.
+    steps of a round; micro: batches of the model per step; per_step: tokens of a step; tokens: as which type they travel, all of
+    them being less than `vocabulary`.
     """
 
-    def __init__(self, experiment, program):
+    def __init__(self, experiment, program, vocabulary=1 << 31):
         self.experiment, self.program = experiment, program
         self.fragments = experiment.fragments
         self.span, self.micro = experiment.tau // self.fragments, 1
         if experiment.effective_batch_size:
             self.micro = experiment.effective_batch_size // program.batch
         self.per_step = program.batch * self.micro * program.length
+        self.tokens = np.uint8 if vocabulary <= 1 << 8 else np.uint16 if vocabulary <= 1 << 16 else np.int32
         self.parts = _parted([int(np.prod(shape)) for shape in program.shapes], self.fragments)
         self.vectors = [compress.Vector([program.shapes[i] for i in part]) for part in self.parts]
         self.whole = compress.Vector(program.shapes)
@@ -132,7 +134,7 @@ class Island:
         self.place = slot  # by which the shepherd knows it
         self._address, self._threads, self._news, self._saved = address, threads, news, saved
         self._jobs, self._over = queue.SimpleQueue(), False
-        self._loops, self._begun, self._next = [], [], None  # the last two; those of the next window; the next job
+        self._loops, self._begun, self._next = [], [], []  # the last two; those of the next window; a job taken before its turn
         self._thread = threading.Thread(target=self._serve, name=f"island {index}", daemon=True)
         self._thread.start()
 
@@ -201,8 +203,7 @@ class Island:
 
     def _taken(self):
         """The next job."""
-        job, self._next = self._next, None
-        return self._jobs.get() if job is None else job
+        return self._next.pop() if self._next else self._jobs.get()
 
     def _open(self):
         if self._address is None:
@@ -219,10 +220,10 @@ class Island:
     def _begin(self, inside):
         self.session, self._functions = inside, {}
         recipe, saved = self.recipe, self._saved
-        self.taken = int(saved.get("taken", 0))
         self._parameters = [None] * len(recipe.program.shapes)
         self._anchors = [None] * recipe.fragments
         self._fresh()
+        self.taken = int(saved.get("taken", 0))
         if "mean" in saved:
             self._means, self._squares = self._split(saved["mean"]), self._split(saved["square"])
         for f in range(recipe.fragments):
@@ -240,7 +241,8 @@ class Island:
         return self.session.full(shape, 0.0).place(slots=[self.slot], bound=True)
 
     def _fresh(self):
-        recipe = self.recipe
+        """The optimizer begins anew: corrections for moments of 0 as well."""
+        recipe, self.taken = self.recipe, 0
         self._means = [self._zeros(shape) for shape in recipe.program.shapes]
         self._squares = [self._zeros(shape) for shape in recipe.program.shapes]
         lossy = recipe.experiment.compression != "none"
@@ -248,8 +250,8 @@ class Island:
 
     def _forget(self):
         self._parameters = self._means = self._squares = self._anchors = self._errors = None
-        self._functions = self._begun = self._next = None
-        self._loops = []
+        self._functions = self._begun = None
+        self._loops, self._next = [], []
 
     # ---- programs, which are recorded once ----
 
@@ -360,8 +362,8 @@ class Island:
             return np.concatenate([array, np.zeros((room - len(array), *shape), kind)])
         numbers = np.repeat(rules.adam_numbers(self.recipe.experiment, self.taken, window.lrs[first:end]), micro, 0)
         last = np.arange(steps * micro) % micro == micro - 1
-        tokens = (program.batch, program.length)
-        return steps * micro, [stacked(window.inputs[first:end], tokens, np.int32), stacked(window.targets[first:end], tokens, np.int32),
+        tokens, kind = (program.batch, program.length), self.recipe.tokens
+        return steps * micro, [stacked(window.inputs[first:end], tokens, kind), stacked(window.targets[first:end], tokens, kind),
                                stacked(numbers, (8,), np.float32), stacked(last, (), np.bool_)]
 
     def _repeat(self, window, first, end):
@@ -399,7 +401,10 @@ class Island:
         update = window.update(wait=False)
         if first and not loops:
             loops = [self._repeat(window, 0, first)]
-        self._update(update or window.update(wait=True), window.ahead)
+        update = update or window.update(wait=True)
+        if update.fresh:  # what it has come to counts for nothing: it makes all steps from what it is given
+            first, loops = 0, []
+        self._update(update, window.ahead)
         return loops if first == steps else [*loops, self._repeat(window, first, steps)]
 
     def _send(self, window, loops):
@@ -419,11 +424,12 @@ class Island:
         """The first steps of the next window, if it is there and its update comes later: while what this one brings is on
         its way."""
         try:
-            self._next = self._jobs.get_nowait()
+            job = self._jobs.get_nowait()
         except queue.Empty:
             return
-        if isinstance(self._next, Window) and not self._next.dropped and (first := self._first(self._next)):
-            self._begun = [self._repeat(self._next, 0, first)]
+        self._next.append(job)
+        if isinstance(job, Window) and not job.dropped and (first := self._first(job)):
+            self._begun = [self._repeat(job, 0, first)]
 
     def _run(self, window):
         began = time.monotonic()
@@ -439,6 +445,7 @@ class Island:
         ends = np.cumsum([len(losses) for losses, _ in loops])
         found = np.concatenate([part[:rounds] for part, (_, rounds) in zip(np.split(losses, ends), loops)])
         up = compress.payload_bytes(self.recipe.experiment.compression, self.recipe.vectors[window.fragment].size)
+        up += sum(array.nbytes for key, array in (state or {}).items() if key != "taken")
         down = sum(array.nbytes for update in window.updates for given in update.vectors.values()
                    for array in (given if isinstance(given, list) else [given]))
         return Report(found.reshape(-1, self.recipe.micro).mean(1), payload, seconds, busy or seconds, up, down, state)

@@ -81,7 +81,7 @@ class Program:
 
     def record(self, parameters, ids, targets):
         """Records the loss and the gradients of the parameters: (loss, list), tensors of the same session."""
-        given = [*parameters, *(data if str(data.dtype).endswith(kind) else data.astype(kind)
+        given = [*parameters, *(data if str(data.dtype).removeprefix("shoal.") == kind else data.astype(kind)
                                 for data, kind in zip((ids, targets), self._kinds))]
         with no_grad():
             made = self._gradient._module.run(given[0].session, given, True)

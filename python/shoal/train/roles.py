@@ -5,9 +5,10 @@ import re
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
-from ..errors import IOFailedError, NotFoundError, UnsupportedError
+from ..errors import IOFailedError, NotFoundError, ShoalError, UnsupportedError
 from ..pool import Session
 from ..program import Process, become, find
 from .arguments import UsageError
@@ -102,9 +103,8 @@ def _is_target(device, target):
 # ---- the shepherd ----
 
 def start_hub(host, port, say):
-    """(address, the hub's process): a hub as `shoal hub` is one, at a port of this machine, and beyond loopback encrypted, for
-    enrolled users only. It ends with this process, however that ends, and workers wait for the next one. A hub that runs there
-    already is used: the process is None then."""
+    """(address, `Hub`): a hub as `shoal hub` is one, at a port of this machine, and beyond loopback encrypted, for enrolled users
+    only. A hub that runs there already is used: it is None then."""
     host, port = host or "127.0.0.1", PORT if port is None else port
     if host.strip("[]") in ("0.0.0.0", "::"):
         raise UsageError(f"--host {host}: workers have to know where to connect: give the address of this machine in their network")
@@ -117,16 +117,51 @@ def start_hub(host, port, say):
     else:
         say(f"there is a hub at {host}:{port}, which is used")
         return address, None
-    with tempfile.TemporaryFile("w+") as errors:
-        hub = Process(words, errors=errors, tied=True)
-        if not hub.first:
-            hub.stop()
-            errors.seek(0)
-            told = errors.read().strip().splitlines()
-            raise IOFailedError(f"no hub at {host}:{port}: {told[-1].removeprefix('shoal: ') if told else 'it ended'}")
+    hub = Hub(words, f"{host}:{port}", say)
     say(f"workers: shoal train --worker --connect {host}:{port}" + ("" if _is_here(host) else
         "; on another machine, once: `shoal invite` here prints a token, and `shoal join` takes it there"))
     return address, hub
+
+
+class Hub:
+    """A hub of this process, which ends with it, however that ends; workers wait for the next one. If the hub ends by itself,
+    another one is started in its place."""
+
+    def __init__(self, words, place, say):
+        self._words, self._place, self._say = words, place, say
+        self._over, self._lock = threading.Event(), threading.Lock()
+        self._process = self._start()
+        threading.Thread(target=self._watch, name="hub", daemon=True).start()
+
+    def _start(self):
+        with tempfile.TemporaryFile("w+") as errors:
+            hub = Process(self._words, errors=errors, tied=True)
+            if hub.first:
+                return hub
+            hub.stop()
+            errors.seek(0)
+            told = errors.read().strip().splitlines()
+        raise IOFailedError(f"no hub at {self._place}: {told[-1].removeprefix('shoal: ') if told else 'it ended'}")
+
+    def _watch(self):
+        while not self._over.is_set():
+            self._process.wait()
+            with self._lock:
+                if self._over.is_set():
+                    return
+                self._say(f"the hub at {self._place} has ended; starting another one")
+                try:
+                    self._process = self._start()
+                    continue
+                except ShoalError as error:
+                    self._say(error)
+            self._over.wait(1)
+
+    def stop(self):
+        """Ends it."""
+        with self._lock:
+            self._over.set()
+            self._process.stop()
 
 
 def await_workers(session, wanted, tell):

@@ -45,6 +45,8 @@ def check(experiment, program):
         raise InvalidError(f"alpha is {e.alpha}; a number from 0 to below 1 is needed")
     if e.overlap > e.tau // e.fragments:
         raise InvalidError(f"overlap is {e.overlap}; between two exchanges there are tau / fragments = {e.tau // e.fragments} steps")
+    if e.overlap == e.tau and not e.alpha:
+        raise InvalidError(f"overlap is {e.overlap}, as long as tau, and alpha 0; workers would keep nothing of their steps")
     if not 0 < e.quorum <= 1 or e.deadline <= 0:
         raise InvalidError(f"quorum is {e.quorum}, deadline {e.deadline}; a share above 0 up to 1, and seconds, are needed")
     if e.balance not in ("equal", "steps"):
@@ -88,7 +90,7 @@ class Shepherd:
         self.program = model if isinstance(model, Program) else load(model)
         check(experiment, self.program)
         _check_tokens(self.program, data)
-        self.recipe = Recipe(experiment, self.program)
+        self.recipe = Recipe(experiment, self.program, data.vocabulary)
         self.monitor = monitor or _Silent()
         self._watch = session or default_session()
         self._address = self._watch.status().address
@@ -97,6 +99,7 @@ class Shepherd:
         self._islands, self._failures, self._error, self._news = {}, {}, None, queue.SimpleQueue()
         self._ahead = {}  # leases of the next round, whose windows have been sent
         self._stopping, self._over, self._told, self._looked = threading.Event(), False, 0.0, 0.0
+        self._cut_off = False  # an island was lost with the hub
         self.round, self.tokens, self.loss, self.counts = 0, 0, None, None
         self.bytes_up = self.bytes_down = 0
         self._begin()
@@ -111,15 +114,32 @@ class Shepherd:
         self._sent, self._sent_versions = [vector.copy() for vector in self.theta], [0] * e.fragments  # what islands start from
         self._changes = [(None, None)] * e.fragments  # (the version before, what makes it the one that is sent now)
         self.outers = [rules.Outer(e.outer_learning_rate, e.nesterov_momentum, vector.size) for vector in self.recipe.vectors]
-        found = self.checkpoints.latest() if self.checkpoints is not None and e.should_resume else None
-        if found is not None:
-            try:
-                self._restore(*found)
-            except ShoalError:
-                raise
-            except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-                raise FormatError(f"the checkpoint of step {found[0]} is none of such a training: {error!r:.200}") from None
-            self.monitor.event("resumed", round=self.round, loss=self.loss)
+        if e.should_resume:
+            self._resume()
+        self._kept = self.round
+
+    def _resume(self):
+        """Goes on from the last checkpoint, if there is one."""
+        found = self.checkpoints.latest() if self.checkpoints is not None else None
+        if found is None:
+            return
+        try:
+            self._restore(*found)
+        except ShoalError:
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise FormatError(f"the checkpoint of step {found[0]} is none of such a training: {error!r:.200}") from None
+        self.monitor.event("resumed", round=self.round, loss=self.loss)
+
+    def _go_back(self, leases):
+        """The hub has gone, and all islands with it: what they had is in the last checkpoint."""
+        for given in (leases, self._ahead):
+            for lease in given.values():
+                self.data.done(lease, 0)
+        self._ahead, self._cut_off = {}, False
+        for island in list(self._islands.values()):
+            self._lose(island, "the hub is gone")
+        self._resume()
         self._kept = self.round
 
     def _restore(self, step, arrays, state):
@@ -136,8 +156,13 @@ class Shepherd:
             outer.velocity = velocity
         self.round, self.tokens, self.loss, counts = step, state["tokens"], state["loss"], state["counts"]
         self._versions = _whole(state["versions"], self.experiment.fragments)
-        sent = [arrays.get(f"sent.{name}", arrays[f"parameter.{name}"]) for name in self.program.names]
-        self._sent, self._sent_versions = self.recipe.join(sent), _whole(state["sent_versions"], self.experiment.fragments)
+        # Without compression islands were sent the parameters themselves, and those of before are not there any more.
+        kind = "sent" if f"sent.{self.program.names[0]}" in arrays else "parameter"
+        self._sent = self.recipe.join([arrays[f"{kind}.{name}"] for name in self.program.names])
+        self._sent_versions = _whole(state["sent_versions"], self.experiment.fragments)
+        self._changes = [(None, None)] * self.experiment.fragments
+        if kind == "parameter":
+            self._sent_versions = list(self._versions)
         self.counts = None if counts is None else _whole(counts, len(counts), 1)
         if not all(np.isfinite(vector).all() for vector in (*self.theta, *self._sent, *(outer.velocity for outer in self.outers))):
             raise ValueError("it has numbers that are not finite")
@@ -244,6 +269,14 @@ class Shepherd:
             self._tell(f"the pool does not answer: {error}")
             return None
 
+    def _hub_is_gone(self):
+        """Not one that is slow to answer."""
+        try:
+            self._watch.status()
+        except ShoalError as error:
+            return isinstance(error, LostError)
+        return False
+
     def _look(self):
         """Begins islands on slots that have none. Raises what no island can begin with."""
         self._looked = time.monotonic()
@@ -274,6 +307,8 @@ class Shepherd:
             island, what, value = self._news.get(timeout=seconds)
         except queue.Empty:
             return None
+        if self._islands.get(island.index) is not island:  # it was left alone, and its number may be another's
+            return None
         island.answered(what)
         if what == "ready":
             island.ready = True
@@ -284,6 +319,8 @@ class Shepherd:
         elif what == "lost":
             if not isinstance(value, (LostError, ClosedError)):
                 self._failed(island, value)
+            elif self.checkpoints is not None and self._hub_is_gone():
+                self._cut_off = True
             self._lose(island, str(value))
         return island, what, value
 
@@ -382,6 +419,7 @@ class Shepherd:
         for island in islands:
             if island in leases:
                 self.data.done(leases.pop(island), 0)
+                island.versions = [-1] * self.experiment.fragments  # its first steps are of data that are handed out again
                 if island.windows:
                     island.windows[-1].give(None)
 
@@ -408,22 +446,26 @@ class Shepherd:
     def _one_round(self):
         began = time.monotonic()
         leases = self._begin_round()
-        if not leases:
+        if not leases and not self._cut_off:
             return
         fragment, before = self.round % self.experiment.fragments, self.round
-        if self.experiment.overlap and self._goes_on(rounds=1):
+        if self.experiment.overlap and not self._cut_off and self._goes_on(rounds=1):
             islands = sorted(leases, key=lambda island: island.index)
             self._ahead = self._send(islands, self._divide(islands), self.round + 1)
         reports = self._collect(leases)
+        if self._cut_off:
+            self._go_back(leases)
+            return
         self._close_round(fragment, leases, reports, time.monotonic() - began)
         stay = {island for island, _ in reports} if self.round > before else set()
-        self._drop(self._ahead, [island for island in self._ahead if island not in stay or island.index not in self._islands])
+        self._drop(self._ahead, [island for island in self._ahead if island not in stay or island.index not in self._islands
+                                 or not island.windows])  # it has answered already: a second `stop` has dropped it
 
     def _collect(self, leases):
         """The reports that come in time: [(island, report)], in the order of islands."""
         e, reports, waiting = self.experiment, {}, set(leases)
         first, told = None, False
-        while waiting:
+        while waiting and not self._cut_off:
             heard = self._hear(LOOK)
             if heard is not None and heard[0] in waiting:
                 island, what, value = heard
@@ -441,7 +483,7 @@ class Shepherd:
                 self.monitor.event("message", round=self.round, text=f"round {self.round}: {len(reports)} of {len(leases)} "
                                    f"islands have reported, and the quorum is {math.ceil(e.quorum * len(leases))}; waiting for "
                                    f"islands {sorted(i.index for i in waiting)}")
-        for island in sorted(waiting, key=lambda i: i.index):
+        for island in sorted(() if self._cut_off else waiting, key=lambda i: i.index):
             self.monitor.event("message", round=self.round, text=f"island {island.index} on {island.worker} is late: round "
                                f"{self.round} goes on without it")
         return sorted(reports.items(), key=lambda item: item[0].index)
@@ -485,6 +527,8 @@ class Shepherd:
         self.loss = float(sum(float(r.losses.mean()) * n for (_, r, _), n in zip(good, steps)) / sum(steps))
         self.round += 1
         self._versions[fragment] = self.round
+        for saved in self._saved.values():  # who comes back later begins from the parameters of then
+            saved.pop("parameters", None)
         tokens = sum(steps) * self.recipe.per_step
         self.tokens += tokens
         # What who is there takes next is in the checkpoint, as it follows from measured speeds.
