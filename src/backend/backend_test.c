@@ -29,7 +29,7 @@ static void test_registry(void **state) {
     assert_ok(backend_find("ref", &backend));
     assert_string_equal(backend->name, "ref");
     assert_fails(backend_find("gpu", &backend), SHOAL_NOT_FOUND,
-                 "unknown backend 'gpu'; known: cpu, opencl, ggml, ref, null");
+                 "unknown backend 'gpu'; known: cpu, cuda, opencl, ggml, ref, null");
     assert_null(backend);
     static shoal_backend mine;
     mine = backend_null;

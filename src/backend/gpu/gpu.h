@@ -145,6 +145,7 @@ struct shoal_device {
     size_t used;                 /* bytes */
     bool closing;
     atomic_bool lost;
+    char why[256]; /* it is lost: the first cause */
     atomic_ullong progress;
     backend_cache cache;     /* of blocks of memory */
     shoal_memory *workspace; /* of all programs, which run one after the other */
@@ -207,6 +208,8 @@ shoal_status gpu_run(shoal_device *device, shoal_executable *program, const shoa
                      size_t n_buffers, const shoal_points *points);
 /* The device's thread; returns when the device closes and nothing is queued. */
 void *gpu_serve(void *device);
+/* LOST, with its cause, of a device that is lost. */
+shoal_status gpu_fail_lost(shoal_device *device);
 /* Waits for a change; false: the driver has answered nothing for so long since *since, 0 at first.
  * device->lock is held. */
 bool gpu_wait(shoal_device *device, int64_t *since, uint64_t *seen);

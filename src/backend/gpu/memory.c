@@ -86,8 +86,7 @@ static shoal_status take_block(shoal_device *device, size_t *room, block **out) 
 }
 
 shoal_status gpu_memory_new(shoal_device *device, size_t bytes, shoal_memory **out) {
-    if (device->lost)
-        return base_fail(SHOAL_LOST, "%s: %s is lost", device->driver->name, device->name);
+    if (device->lost) return gpu_fail_lost(device);
     size_t room = bytes < SIZE_MAX / 2 ? room_for(bytes) : SIZE_MAX, asked = room;
     SHOAL_TRY(reserve(device, room));
     shoal_memory *memory = calloc(1, sizeof *memory);

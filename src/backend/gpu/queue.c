@@ -71,11 +71,20 @@ static void end(gpu_work *w, shoal_status status, const char *message) {
     one_less(device);
 }
 
-static void lose(shoal_device *device) {
+static void lose(shoal_device *device, const char *message) {
     pthread_mutex_lock(&device->lock);
+    if (!device->lost) snprintf(device->why, sizeof device->why, "%s", message);
     device->lost = true;
     pthread_cond_broadcast(&device->changed);
     pthread_mutex_unlock(&device->lock);
+}
+
+shoal_status gpu_fail_lost(shoal_device *device) {
+    char why[sizeof device->why];
+    pthread_mutex_lock(&device->lock);
+    memcpy(why, device->why, sizeof why);
+    pthread_mutex_unlock(&device->lock);
+    return base_fail(SHOAL_LOST, "%s", why);
 }
 
 /* The driver's answer. What fails behind our back leaves the device in a state that nobody knows.
@@ -84,7 +93,7 @@ static void answered(void *context, shoal_status status) {
     gpu_work *w = context;
     char message[256];
     snprintf(message, sizeof message, "%s", status ? shoal_error_message() : "");
-    if (status) lose(w->device);
+    if (status) lose(w->device, message);
     end(w, status, message);
 }
 
@@ -202,8 +211,7 @@ static shoal_status enqueue_box(gpu_work *w) {
 
 static shoal_status enqueue(gpu_work *w) {
     shoal_device *device = w->device;
-    if (device->lost)
-        return base_fail(SHOAL_LOST, "%s: %s is lost", device->driver->name, device->name);
+    if (device->lost) return gpu_fail_lost(device);
     return w->kind == RUN ? gpu_enqueue(w->program, w->buffers, w->workspace) : enqueue_box(w);
 }
 
@@ -243,7 +251,7 @@ static void start_or_lose(gpu_work *w) {
     char message[256];
     if (!start(w)) return;
     snprintf(message, sizeof message, "%s", shoal_error_message());
-    lose(device);
+    lose(device, message);
     end(w, SHOAL_LOST, message);
 }
 

@@ -1,4 +1,5 @@
 /* The opencl backend's table: which devices there are, and what they are like. */
+#include "backend/cuda/cuda.h"
 #include "backend/opencl/device.h"
 
 #include <stdlib.h>
@@ -34,6 +35,13 @@ static bool is_processor(const opencl_library *cl, cl_device_id id) {
     return type & CL_DEVICE_TYPE_CPU && !(told && !strcmp(told, "gpu"));
 }
 
+/* NVIDIA's devices, where cuda lends them: one that is lent twice is in its own way. */
+static bool is_of_cuda(const shoal_host *host, const opencl_library *cl, cl_device_id id) {
+    char vendor[64];
+    return strstr(opencl_text(cl, id, CL_DEVICE_VENDOR, vendor, sizeof vendor), "NVIDIA") &&
+           backend_cuda.device_count(host) > 0;
+}
+
 static bool shares_memory(const opencl_library *cl, cl_device_id id) {
     return is_processor(cl, id) && opencl_number(cl, id, CL_DEVICE_HOST_UNIFIED_MEMORY);
 }
@@ -46,7 +54,8 @@ static shoal_status device_info(const shoal_host *host, uint32_t index, shoal_de
     *out = (shoal_device_info){
         .memory = memory_of(cl, id),
         .threads = (uint32_t)opencl_number(cl, id, CL_DEVICE_MAX_COMPUTE_UNITS),
-        .flags = SHOAL_DEVICE_ASYNC | (is_processor(cl, id) ? SHOAL_DEVICE_SAME_CORES : 0u) |
+        .flags = SHOAL_DEVICE_ASYNC |
+                 (is_processor(cl, id) || is_of_cuda(host, cl, id) ? SHOAL_DEVICE_SAME_CORES : 0u) |
                  (shares_memory(cl, id) ? SHOAL_DEVICE_HOST_MEMORY | SHOAL_DEVICE_IMPORT_HOST : 0u),
         .alignment = GPU_ALIGN};
     snprintf(out->name, sizeof out->name, "%s, OpenCL driver %s",
