@@ -44,8 +44,8 @@ static void test_registry(void **state) {
     assert_ok(shoal_backend_add(&mine));
     assert_ok(backend_find("mine", &backend));
     assert_ptr_equal(backend, &mine);
-    assert_ptr_equal(backend_at(5), &mine);
-    assert_null(backend_at(6));
+    assert_ptr_equal(backend_at(6), &mine);
+    assert_null(backend_at(7));
 }
 
 /* ---- one device, and graphs for it ---- */

@@ -58,8 +58,8 @@ static void add(tally *t, const char *name, const shoal_graph *g) {
     if (graph_new(0, &own)) exit(2);
     shoal_status status = graph_decompose(g, supports, t->device, own);
     if (!status)
-        status = backend_cuda.compile(t->device, graph_data(own), &options, &report,
-                                      &t->batch[t->n]);
+        status =
+            backend_cuda.compile(t->device, graph_data(own), &options, &report, &t->batch[t->n]);
     if (!status && ++t->n == BATCH) build(t);
     if (status && status != SHOAL_UNSUPPORTED) fail(t, name, shoal_error_message());
     t->cases += !status;
@@ -73,7 +73,9 @@ static void add_case(void *context, const test_case *c) {
         add(t, c->name, graph_data(c->graph));
 }
 
-static void add_every(void *context, const test_case *c) { add(context, c->name, graph_data(c->graph)); }
+static void add_every(void *context, const test_case *c) {
+    add(context, c->name, graph_data(c->graph));
+}
 
 /* ---- what is in few cases, or in none ---- */
 

@@ -53,7 +53,7 @@ static char *image_of(const cuda_device *d, nvrtc_program *program, size_t *size
 /* What the compiler makes of a source, to be freed. */
 static shoal_status compile(const cuda_device *d, const base_str *source, char **image,
                             size_t *size) {
-    const char *const options[] = {d->architecture, "--fmad=false", "--std=c++11", "-w"};
+    const char *const options[] = {d->architecture, "--fmad=false", "-w"};
     nvrtc_program *program = NULL;
     int code = d->cuda->nvrtc.create(&program, source->data, "kernels.cu", 0, NULL, NULL);
     if (!code) code = d->cuda->nvrtc.compile(program, sizeof options / sizeof *options, options);

@@ -3,11 +3,23 @@
 
 #include <stdlib.h>
 
+/* What cannot be loaded is no fault of the device. */
+static shoal_status meaning(cuda_code code) {
+    switch (code) {
+    case CUDA_OUT_OF_MEMORY:
+    case CUDA_LAUNCH_OUT_OF_RESOURCES: return SHOAL_NO_MEMORY;
+    case CUDA_INVALID_IMAGE:
+    case CUDA_NO_BINARY:
+    case CUDA_INVALID_PTX:
+    case CUDA_UNSUPPORTED_PTX: return SHOAL_UNSUPPORTED;
+    default: return SHOAL_LOST;
+    }
+}
+
 shoal_status cuda_fail(const shoal_device *device, const char *function, cuda_code code) {
     const cuda_library *cuda = ((const cuda_device *)device)->cuda;
-    bool memory = code == CUDA_OUT_OF_MEMORY || code == CUDA_LAUNCH_OUT_OF_RESOURCES;
-    return base_fail(memory ? SHOAL_NO_MEMORY : SHOAL_LOST, "cuda: %s: %s: %s", device->name,
-                     function, cuda_error(cuda, code));
+    return base_fail(meaning(code), "cuda: %s: %s: %s", device->name, function,
+                     cuda_error(cuda, code));
 }
 
 static shoal_status result(shoal_device *device, const char *function, cuda_code code) {

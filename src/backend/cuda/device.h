@@ -52,7 +52,7 @@ typedef struct cuda_device {
 
 extern const gpu_driver cuda_driver;
 
-/* NO_MEMORY or LOST, with "cuda: NAME: FUNCTION: CUDA_ERROR_…". */
+/* NO_MEMORY, UNSUPPORTED or LOST, with "cuda: NAME: FUNCTION: CUDA_ERROR_…". */
 shoal_status cuda_fail(const shoal_device *device, const char *function, cuda_code code);
 /* Makes the device's context that of this thread, until it leaves. */
 static inline cuda_device *cuda_enter(shoal_device *device) {

@@ -13,6 +13,10 @@ enum {
     CUDA_SUCCESS = 0,
     CUDA_OUT_OF_MEMORY = 2,
     CUDA_NO_DEVICE = 100,
+    CUDA_INVALID_IMAGE = 200, /* what is loaded is none of the driver's, or of the device's */
+    CUDA_NO_BINARY = 209,
+    CUDA_INVALID_PTX = 218,
+    CUDA_UNSUPPORTED_PTX = 222,
     CUDA_LAUNCH_OUT_OF_RESOURCES = 701
 };
 typedef uint64_t cuda_address; /* CUdeviceptr */

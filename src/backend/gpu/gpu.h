@@ -70,7 +70,8 @@ typedef struct gpu_matrices {
 typedef void (*gpu_answer)(void *context, shoal_status status);
 
 /* The calls of a driver. Those that return a status fail with NO_MEMORY, after which they may be
- * tried again when there is more, or LOST, and name the driver's error. */
+ * tried again when there is more, UNSUPPORTED, when a kernel cannot be built, or LOST, and name the
+ * driver's error. */
 typedef struct gpu_driver {
     const char *name; /* of the backend */
     /* Makes queues for a device that is described; `close` also takes what has failed half way. */
