@@ -15,7 +15,7 @@ import pytest
 
 import shoal
 from cluster import SHOAL, Pool, near, random_array
-from opencl_test import TRAIN
+from gpu_test import TRAIN
 from shoal import hosted
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -65,9 +65,17 @@ while [ $first -lt "$(count 100)" ]; do
         POCL_CACHE_DIR="$logs" XDG_CACHE_HOME="$logs" "$build/test/conformance/conformance" opencl --partial 100 $first
     first=$((first + 1))
 done
+# The same over CUDA, on the stand-in.
+standin=$build/test/backend/cuda_standin.so
+first=0
+while [ $first -lt "$(count 20)" ]; do
+    stage_command "cuda_$first" env SHOAL_CUDA_LIBRARY="$standin" SHOAL_CUDA_NVRTC="$standin" SHOAL_CUDA_CUBLAS="$standin" \
+        XDG_CACHE_HOME="$logs" "$build/test/conformance/conformance" cuda --partial 20 $first
+    first=$((first + 1))
+done
 SHOAL_HUNT=$(count 50000) stage hunt_pool "$build" hunt_pool hunt_pool_zmq
 # All their kernels as CUDA has them.
-stage_command nvrtc "$build/test/conformance/nvrtc" "$build/venv/lib/python3*/site-packages/nvidia/*/lib/libnvrtc.so.1?"
+stage_command nvrtc env SHOAL_CUDA_LIBRARY="$standin" "$build/test/conformance/nvrtc" "$build/venv/lib/python3*/site-packages/nvidia/*/lib/libnvrtc.so.1?"
 with="$tools/sanitized.sh $build/asan address,undefined"
 for way in cpu api gradient; do
     stage_hunt "hunt_asan_$way" "$build/asan" "$way" --count "$(count 40000)"

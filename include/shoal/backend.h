@@ -209,7 +209,12 @@ typedef struct shoal_backend {
  * item: the element's number, row-major. x0_t, y0_t are the element types, `x0_dims`, `y0_dims`
  * arrays of the extents and `x0_rank`, `y0_rank` their number, of the part that is computed. Where
  * operands or result are f16 or bf16, and where it is NULL, `run` computes beside the device.
- * Source that cannot be compiled fails with the compiler's words. */
+ * Source that cannot be compiled fails with the compiler's words.
+ *
+ * cuda: the same in CUDA C++ for NVIDIA's own driver,
+ *
+ *     __device__ void operation(long long item, const x0_t *x0, ..., y0_t *y0)
+ */
 typedef struct shoal_operation {
     uint32_t size; /* sizeof(shoal_operation) */
     const char *name;
@@ -217,7 +222,7 @@ typedef struct shoal_operation {
                         const void *const *inputs, uint32_t n_inputs, const shoal_type *type,
                         void *output);
     void *context;
-    const char *opencl;
+    const char *opencl, *cuda;
 } shoal_operation;
 
 /* Adds one to those of this process; the table stays valid for ever. Fails with INVALID when the

@@ -8,7 +8,7 @@
 /* Never freed, as the table of an operation is not. */
 typedef struct own_operation {
     shoal_operation table;
-    PyObject *function, *source; /* the function; OpenCL C as text, or None */
+    PyObject *function, *opencl, *cuda; /* the function; its source as text, or None */
     char name[64];
 } own_operation;
 
@@ -59,16 +59,22 @@ static shoal_status run_operation(const shoal_host *host, void *context, const s
 
 /* NULL with an exception. */
 static const shoal_operation *make_operation(PyObject *told) {
-    const char *name, *text = NULL;
-    PyObject *function, *source;
-    if (!PyArg_ParseTuple(told, "sOO", &name, &function, &source)) return NULL;
-    if (source != Py_None && !(text = PyUnicode_AsUTF8AndSize(source, NULL))) return NULL;
+    const char *name;
+    PyObject *function, *opencl, *cuda;
+    if (!PyArg_ParseTuple(told, "sOOO", &name, &function, &opencl, &cuda)) return NULL;
+    const char *texts[2] = {NULL, NULL};
+    PyObject *const sources[] = {opencl, cuda};
+    for (int i = 0; i < 2; i++)
+        if (sources[i] != Py_None && !(texts[i] = PyUnicode_AsUTF8AndSize(sources[i], NULL)))
+            return NULL;
     own_operation *mine = calloc(1, sizeof *mine);
     if (!mine) return (const shoal_operation *)PyErr_NoMemory();
     snprintf(mine->name, sizeof mine->name, "%s", name);
     mine->function = Py_NewRef(function);
-    mine->source = Py_NewRef(source);
-    mine->table = (shoal_operation){sizeof mine->table, mine->name, run_operation, mine, text};
+    mine->opencl = Py_NewRef(opencl);
+    mine->cuda = Py_NewRef(cuda);
+    mine->table =
+        (shoal_operation){sizeof mine->table, mine->name, run_operation, mine, texts[0], texts[1]};
     return &mine->table;
 }
 

@@ -29,7 +29,7 @@ static void test_registry(void **state) {
     assert_ok(backend_find("ref", &backend));
     assert_string_equal(backend->name, "ref");
     assert_fails(backend_find("gpu", &backend), SHOAL_NOT_FOUND,
-                 "unknown backend 'gpu'; known: cpu, opencl, ggml, ref, null");
+                 "unknown backend 'gpu'; known: cpu, cuda, opencl, ggml, ref, null");
     assert_null(backend);
     static shoal_backend mine;
     mine = backend_null;
@@ -44,8 +44,8 @@ static void test_registry(void **state) {
     assert_ok(shoal_backend_add(&mine));
     assert_ok(backend_find("mine", &backend));
     assert_ptr_equal(backend, &mine);
-    assert_ptr_equal(backend_at(5), &mine);
-    assert_null(backend_at(6));
+    assert_ptr_equal(backend_at(6), &mine);
+    assert_null(backend_at(7));
 }
 
 /* ---- one device, and graphs for it ---- */

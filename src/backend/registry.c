@@ -1,6 +1,7 @@
 #include "backend/registry.h"
 
 #include "backend/cpu/cpu.h"
+#include "backend/cuda/cuda.h"
 #include "backend/ggml/ggml.h"
 #include "backend/null/null.h"
 #include "backend/opencl/opencl.h"
@@ -21,9 +22,9 @@
 enum { MAX_BACKENDS = 64 };
 
 /* Entries are only ever appended, so that readers need no lock. */
-static const shoal_backend *backends[MAX_BACKENDS] = {&backend_cpu, &backend_opencl, &backend_ggml,
-                                                      &backend_ref, &backend_null};
-static atomic_size_t n_backends = 5;
+static const shoal_backend *backends[MAX_BACKENDS] = {&backend_cpu,  &backend_cuda, &backend_opencl,
+                                                      &backend_ggml, &backend_ref,  &backend_null};
+static atomic_size_t n_backends = 6;
 static pthread_mutex_t registering = PTHREAD_MUTEX_INITIALIZER;
 
 static const shoal_host host = {

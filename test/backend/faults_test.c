@@ -25,18 +25,24 @@ static void (*faults_tell)(const char *text);
 static unsigned long (*faults_calls)(void);
 static long (*faults_alive)(void);
 
-static const char *backend; /* lag, or opencl by way of opencl_faults.c */
+static const char *backend; /* lag; opencl by opencl_faults.c; cuda by cuda_standin.c */
 static char mixed[32];
 static unsigned long opening; /* calls by which a device is opened */
 
 static int open_device(void **state) {
-    backend = getenv("SHOAL_OPENCL_LIBRARY") ? "opencl" : "lag";
-    bool is_lag = !strcmp(backend, "lag");
-    opening = is_lag ? 1 : 3;
-    snprintf(mixed, sizeof mixed, "cpu,%s,ref", backend);
+    static const struct {
+        const char *variable, *backend;
+        unsigned long opening;
+    } ways[] = {{"SHOAL_OPENCL_LIBRARY", "opencl", 3},
+                {"SHOAL_CUDA_LIBRARY", "cuda", 9},
+                {"SHOAL_BACKENDS", "lag", 1}};
+    size_t way = 0;
+    while (way < 2 && !getenv(ways[way].variable)) way++;
+    backend = ways[way].backend;
+    opening = ways[way].opening;
+    snprintf(mixed, sizeof mixed, "cpu,%s:0,ref", backend);
     /* It is loaded again at its first use: this is the same one. */
-    void *library =
-        dlopen(getenv(is_lag ? "SHOAL_BACKENDS" : "SHOAL_OPENCL_LIBRARY"), RTLD_NOW | RTLD_LOCAL);
+    void *library = dlopen(getenv(ways[way].variable), RTLD_NOW | RTLD_LOCAL);
     if (!library) return -1;
     *(void **)&faults_tell = dlsym(library, "faults_tell");
     *(void **)&faults_calls = dlsym(library, "faults_calls");
@@ -181,7 +187,8 @@ static shoal_status try(const char *devices, const char *text, unsigned long *ca
     shoal_session_close(&s);
     if (!right) fail_msg("%s: a result is wrong", text);
     /* The device's name says what it is, too. */
-    bool names = strstr(failure, backend) || strstr(failure, "OpenCL driver");
+    bool names = strstr(failure, backend) || strstr(failure, "OpenCL driver") ||
+                 strstr(failure, "CUDA driver");
     if (status != SHOAL_OK && !names) fail_msg("%s: %s", text, failure);
     if (status == SHOAL_TIMEOUT) fail_msg("%s: hangs: %s", text, failure);
     return status;

@@ -21,15 +21,20 @@ static shoal_status run(const shoal_host *host, void *context, const shoal_type 
     return SHOAL_OK;
 }
 
-static const char source[] = "void operation(long item, const __global x0_t *x0, const __global "
-                             "x1_t *x1, __global y0_t *y0) {"
-                             "    const long row = x1_dims[x1_rank - 1];"
-                             "    float sum = 0;"
-                             "    for (long k = 0; k < row; k++) sum += x1[item / row * row + k];"
-                             "    y0[item] = fmax(x0[item], sum / row);"
-                             "}";
+#define SOURCE(head, integer)                                                                      \
+    head "{ const " integer " row = x1_dims[x1_rank - 1];"                                         \
+         "  float sum = 0;"                                                                        \
+         "  for (" integer " k = 0; k < row; k++) sum += x1[item / row * row + k];"                \
+         "  y0[item] = fmax(x0[item], sum / row); }"
+static const char opencl[] = SOURCE("void operation(long item, const __global x0_t *x0, "
+                                    "const __global x1_t *x1, __global y0_t *y0)",
+                                    "long");
+static const char cuda[] = SOURCE("__device__ void operation(long long item, const x0_t *x0, "
+                                  "const x1_t *x1, y0_t *y0)",
+                                  "long long");
 
-static const shoal_operation above_mean = {sizeof above_mean, "above_mean", run, NULL, source};
+static const shoal_operation above_mean = {
+    sizeof above_mean, "above_mean", run, NULL, opencl, cuda};
 
 SHOAL_API extern const shoal_operation *const shoal_plugin_operations[];
 const shoal_operation *const shoal_plugin_operations[] = {&above_mean, NULL};

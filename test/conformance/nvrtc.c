@@ -1,35 +1,26 @@
-/* nvrtc PATTERN [EVERY [FIRST]]: renders the kernels of the conformance cases, or of each EVERYth
- * from number FIRST on, for CUDA, and compiles all of them with NVRTC, which needs no GPU. PATTERN:
- * of files that may be the library (glob), beside those that the system finds. */
-#include "cases.h"
+/* nvrtc PATTERN [EVERY [FIRST]]: compiles with NVRTC, which needs no GPU, all kernels that the cuda
+ * backend makes of the conformance cases, or of each EVERYth from number FIRST on, of products of
+ * each kind, and of a user's operation. PATTERN: of files that may be the library (glob), beside
+ * those that the system finds. The driver is a stand-in (test/backend/cuda_standin.h), which takes
+ * what NVRTC makes and runs none of it. */
+#include "build.h"
 
-#include "backend/fuse/render.h"
-#include "base/dl.h"
-#include "base/map.h"
+#include "backend/cuda/cuda.h"
+#include "backend/gpu/gpu.h"
+#include "backend/registry.h"
 
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { BATCH = 200 /* kernels of a program */, LOADS = 48, PASSES = 8, LOG_ROOM = 1500 };
-
-typedef struct nvrtc_program nvrtc_program;
-static struct {
-    int (*create)(nvrtc_program **, const char *, const char *, int, const char *const *,
-                  const char *const *);
-    int (*compile)(nvrtc_program *, int, const char *const *);
-    int (*destroy)(nvrtc_program **);
-    int (*log_size)(nvrtc_program *, size_t *);
-    int (*log)(nvrtc_program *, char *);
-    int (*version)(int *, int *);
-} nvrtc;
+enum { BATCH = 150 /* programs that are compiled at once */ };
 
 typedef struct tally {
+    shoal_device *device;
     uint32_t every, first, number; /* of cases: which are rendered; which it is */
-    uint32_t cases, kernels, batch, failed;
-    base_map seen; /* hashes of kernels */
-    base_str source;
+    uint32_t cases, kernels, failed, n;
+    shoal_executable *batch[BATCH];
 } tally;
 
 static void fail(tally *t, const char *what, const char *why) {
@@ -37,115 +28,108 @@ static void fail(tally *t, const char *what, const char *why) {
     printf("FAILED %s: %s\n", what, why);
 }
 
-/* ---- the library ---- */
-
-static shoal_status load(base_dl *library) {
-    SHOAL_TRY(base_dl_symbol(library, "nvrtcCreateProgram", &nvrtc.create));
-    SHOAL_TRY(base_dl_symbol(library, "nvrtcCompileProgram", &nvrtc.compile));
-    SHOAL_TRY(base_dl_symbol(library, "nvrtcDestroyProgram", &nvrtc.destroy));
-    SHOAL_TRY(base_dl_symbol(library, "nvrtcGetProgramLogSize", &nvrtc.log_size));
-    SHOAL_TRY(base_dl_symbol(library, "nvrtcGetProgramLog", &nvrtc.log));
-    return base_dl_symbol(library, "nvrtcVersion", &nvrtc.version);
+static uint32_t unbuilt(const tally *t) {
+    uint32_t n = 0;
+    for (const gpu_kernel *k = t->device->pending; k; k = k->next) n++;
+    return n;
 }
 
-static shoal_status open_nvrtc(const char *pattern, base_dl **out) {
-    const char *const known[] = {"libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12"};
-    glob_t found = {0};
-    if (!glob(pattern, 0, NULL, &found) &&
-        base_dl_open((const char *const *)found.gl_pathv, found.gl_pathc, out) == SHOAL_OK) {
-        globfree(&found);
-        return SHOAL_OK;
+/* All that wait: a user's operation for itself, the others as one program. */
+static void build(tally *t) {
+    t->kernels += unbuilt(t);
+    for (uint32_t i = 0; i < t->n; i++) {
+        if (gpu_build(&t->batch[i]->program)) fail(t, "a program", shoal_error_message());
+        if (unbuilt(t)) fail(t, "a program", "some kernels are left");
     }
-    globfree(&found);
-    return base_dl_open(known, sizeof known / sizeof *known, out);
+    for (uint32_t i = 0; i < t->n; i++) backend_cuda.executable_free(t->device, t->batch[i]);
+    t->n = 0;
 }
 
-/* ---- compiling ---- */
-
-static void tell_log(tally *t, nvrtc_program *program, int code) {
-    size_t size = 0;
-    char *log = NULL;
-    if (!nvrtc.log_size(program, &size) && (log = calloc(1, size + 1))) nvrtc.log(program, log);
-    const char *first = log ? strstr(log, ": error") : NULL; /* after any number of warnings */
-    printf("error %d of NVRTC%.*s\n", code, LOG_ROOM, first ? first : "");
-    free(log);
-    fail(t, "a program", "does not compile");
+static bool supports(void *context, const shoal_graph *g, const shoal_node *node) {
+    return backend_cuda.supports(context, g, node);
 }
 
-/* What is rendered so far; then begins a new program. */
-static void compile(tally *t) {
-    static const char *const options[] = {"--gpu-architecture=sm_80", "--fmad=false"};
-    nvrtc_program *program = NULL;
-    if (t->batch && base_str_status(&t->source)) exit(2);
-    int code = t->batch ? nvrtc.create(&program, t->source.data, "kernels.cu", 0, NULL, NULL) : 0;
-    if (!code && program) code = nvrtc.compile(program, 2, options);
-    if (code) tell_log(t, program, code);
-    if (program) nvrtc.destroy(&program);
-    base_str_fini(&t->source);
-    base_str_init(&t->source);
-    fuse_render_prelude(&fuse_dialect_cuda, &t->source);
-    t->batch = 0;
+/* Compiles a graph, if the backend takes all of it. */
+static void add(tally *t, const char *name, const shoal_graph *g) {
+    int32_t in_place[MAX_INPUTS * 8];
+    shoal_compile_options options = {.size = sizeof options};
+    shoal_compile_report report = {.size = sizeof report, .in_place = in_place};
+    graph *own;
+    if (graph_new(0, &own)) exit(2);
+    shoal_status status = graph_decompose(g, supports, t->device, own);
+    if (!status)
+        status =
+            backend_cuda.compile(t->device, graph_data(own), &options, &report, &t->batch[t->n]);
+    if (!status && ++t->n == BATCH) build(t);
+    if (status && status != SHOAL_UNSUPPORTED) fail(t, name, shoal_error_message());
+    t->cases += !status;
+    graph_destroy(&own);
 }
 
-/* A kernel that was not there before: cases have many alike. */
-static void add_kernel(tally *t, const fuse_kernel *k) {
-    char name[32];
-    base_str text;
-    base_str_init(&text);
-    fuse_render(k, "NAME", &text);
-    if (base_str_status(&text)) exit(2);
-    uint64_t hash = base_hash(text.data, text.size);
-    if (!base_map_get(&t->seen, hash)) {
-        if (base_map_set(&t->seen, hash, t) != SHOAL_OK) exit(2);
-        snprintf(name, sizeof name, "k%u", t->kernels++);
-        base_str_format(&t->source, "#define NAME %s\n%s#undef NAME\n", name, text.data);
-        if (++t->batch == BATCH) compile(t);
-    }
-    base_str_fini(&text);
-}
-
-/* ---- cases ---- */
-
-static bool renders(void *context, const shoal_graph *g, const shoal_node *node) {
-    return fuse_renders(&fuse_dialect_cuda, g, node) != FUSE_OWN;
-}
-
-static shoal_status render_graph(tally *t, const shoal_graph *g, base_arena *arena) {
-    const fuse_limits limits = {
-        .operations = LOADS, .loads = LOADS, .passes = PASSES, .any_stride = true};
-    fuse_plan plan;
-    fuse_choice *choices = base_arena_array(arena, fuse_choice, g->n_nodes + (size_t)1);
-    if (!choices) return SHOAL_NO_MEMORY;
-    for (uint32_t n = 0; n < g->n_nodes; n++) {
-        uint8_t role = (uint8_t)fuse_renders(&fuse_dialect_cuda, g, &g->nodes[n]);
-        choices[n] = (fuse_choice){.role = role, .views = role != FUSE_OWN ? UINT32_MAX : 0};
-    }
-    SHOAL_TRY(fuse_plan_make(g, choices, &limits, arena, &plan));
-    for (uint32_t s = 0; s < plan.n_steps; s++)
-        if (plan.steps[s].kernel) add_kernel(t, plan.steps[s].kernel);
-    return SHOAL_OK;
-}
-
-static void render_case(void *context, const test_case *c) {
+static void add_case(void *context, const test_case *c) {
     tally *t = context;
     uint32_t number = t->number++;
-    if (number < t->first || (number - t->first) % t->every) return;
-    graph *own;
-    base_arena arena;
-    base_arena_init(&arena, 0);
-    shoal_status status = graph_new(0, &own);
-    if (status) exit(2);
-    status = graph_decompose(graph_data(c->graph), renders, NULL, own);
-    if (!status) status = render_graph(t, graph_data(own), &arena);
-    if (status) fail(t, c->name, shoal_error_message());
-    graph_destroy(&own);
-    base_arena_fini(&arena);
-    t->cases++;
+    if (number >= t->first && (number - t->first) % t->every == 0)
+        add(t, c->name, graph_data(c->graph));
+}
+
+static void add_every(void *context, const test_case *c) {
+    add(context, c->name, graph_data(c->graph));
+}
+
+/* ---- what is in few cases, or in none ---- */
+
+/* Two that are alike, and one by tiles: of both kinds of floats, and of what is not dense. */
+static void add_products(tally *t) {
+    static const uint8_t types[] = {SHOAL_F16, SHOAL_BF16, SHOAL_F32, SHOAL_F64};
+    static const int64_t none[] = {0};
+    for (size_t i = 0; i < sizeof types; i++)
+        for (int64_t side = 0; side < 2; side++) {
+            const shoal_type of[] = {TYPE(types[i], 70, 90), TYPE(types[i], 90, 90)};
+            const shoal_attr attrs[] = {
+                build_ints(SHOAL_ATTR_LHS_BATCHING_DIMENSIONS, none, 0),
+                build_ints(SHOAL_ATTR_RHS_BATCHING_DIMENSIONS, none, 0),
+                INTS(LHS_CONTRACTING_DIMENSIONS, 1),
+                build_ints(SHOAL_ATTR_RHS_CONTRACTING_DIMENSIONS, &side, 1)};
+            if (!build_node(GRAPH_DOT_GENERAL, of, 2, attrs, 4, CLOSE_SUM, 90, FILL_TAME))
+                fail(t, "dot_general", "it cannot be built");
+        }
+}
+
+static shoal_status run_nowhere(const shoal_host *host, void *context, const shoal_type *types,
+                                const void *const *inputs, uint32_t n_inputs,
+                                const shoal_type *type, void *output) {
+    return host->fail(SHOAL_UNSUPPORTED, "it is compiled alone");
+}
+
+static const shoal_operation own = {
+    .size = sizeof own,
+    .name = "nvrtc.own",
+    .run = run_nowhere,
+    .cuda = "__device__ float half_of(float x) { return x / 2; }\n"
+            "__device__ void operation(long long item, const x0_t *x0, y0_t *y0) {\n"
+            "    y0[item] = half_of(x0[item]) + x0_dims[0] + y0_rank;\n}\n"};
+
+static void add_own(tally *t) {
+    const shoal_type type = TYPE(SHOAL_F32, 5, 7);
+    const shoal_attr name = graph_string(SHOAL_ATTR_NAME, own.name);
+    if (!build_node(GRAPH_CUSTOM, &type, 1, &name, 1, CLOSE_EXACT, 0, FILL_TAME))
+        fail(t, "custom", "it cannot be built");
+}
+
+/* ---- the library ---- */
+
+/* Kernels are compiled here, whatever was kept; ours are, where cuBLAS would be used. */
+static void choose(const char *pattern) {
+    glob_t found = {0};
+    if (!glob(pattern, 0, NULL, &found) && found.gl_pathc)
+        setenv("SHOAL_CUDA_NVRTC", found.gl_pathv[0], 1);
+    globfree(&found);
+    setenv("SHOAL_CUDA_CUBLAS", "/nowhere/libcublas.so", 1);
+    setenv("XDG_CACHE_HOME", "/dev/null", 1);
 }
 
 int main(int argc, char **argv) {
-    base_dl *library;
-    int major = 0, minor = 0;
     if (argc < 2 || argc > 4) {
         fprintf(stderr, "usage: nvrtc PATTERN [EVERY [FIRST]]\n");
         return 2;
@@ -153,22 +137,19 @@ int main(int argc, char **argv) {
     tally t = {.every = argc > 2 ? (uint32_t)atoi(argv[2]) : 1,
                .first = argc > 3 ? (uint32_t)atoi(argv[3]) : 0};
     if (!t.every) t.every = 1;
-    if (open_nvrtc(argv[1], &library)) {
+    choose(argv[1]);
+    if (backend_cuda.device_new(backend_host(), 0, 0, &t.device)) {
         printf("SKIP: no NVRTC (pip install nvidia-cuda-nvrtc-cu12): %s\n", shoal_error_message());
         return 77;
     }
-    if (load(library) || nvrtc.version(&major, &minor)) {
-        printf("FAILED %s: %s\n", base_dl_name(library), shoal_error_message());
-        return 1;
-    }
-    base_map_init(&t.seen);
-    base_str_init(&t.source);
-    compile(&t);
-    if (each_case(render_case, &t)) fail(&t, "cases", shoal_error_message());
-    compile(&t);
-    printf("NVRTC %d.%d: %u kernels of %u cases\n", major, minor, t.kernels, t.cases);
+    if (shoal_operation_add(&own) || each_case(add_case, &t))
+        fail(&t, "cases", shoal_error_message());
+    build_begin(add_every, &t);
+    add_products(&t);
+    add_own(&t);
+    build(&t);
+    backend_cuda.device_free(t.device);
+    printf("NVRTC: %u kernels of %u cases\n", t.kernels, t.cases);
     printf("%u passed, %u failed\n", t.kernels, t.failed);
-    base_str_fini(&t.source);
-    base_map_fini(&t.seen);
     return t.failed || !t.kernels ? 1 : 0;
 }

@@ -301,7 +301,7 @@ def _load(module: str) -> list[Backend]:
 
 # ---- operations of one's own ----
 
-_operations: list[tuple[str, Callable[..., Any], str | None]] = []  # registered, and not taken by the process that loaded them
+_operations: list[tuple[str, Callable[..., Any], str | None, str | None]] = []  # registered, not taken by the process that loaded them
 
 
 class Op:
@@ -332,20 +332,22 @@ class Op:
 
 
 def register_op(name: str, kernel: Callable[..., Any], gradients: Sequence[Callable[..., Any]] = (),
-                axis: int | None = None, opencl: str | None = None) -> Op:
+                axis: int | None = None, opencl: str | None = None, cuda: str | None = None) -> Op:
     """Adds an operation to this process, and returns it.
 
     kernel(*arrays) gives the result's array, for a part of the tensors at a time; bfloat16 comes and goes as float32.
     gradients: for each operand a function of the operands and of the gradient of the result, whose result has the
     operand's shape. opencl: OpenCL C with a function `void operation(long item, const __global x0_t *x0, …,
-    __global y0_t *y0)`, which computes one element of the result on OpenCL devices (`shoal_operation` in
-    `shoal/backend.h` says what else it may use). Other processes have to load it, too: `SHOAL_BACKENDS` lists the file
+    __global y0_t *y0)`, which computes one element of the result on OpenCL devices; cuda: CUDA C++ with a function
+    `__device__ void operation(long long item, const x0_t *x0, …, y0_t *y0)` for devices of `cuda` (`shoal_operation`
+    in `shoal/backend.h` says what else they may use). Other processes have to load it, too: `SHOAL_BACKENDS` lists the file
     that calls this. Raises InvalidError where the name is taken.
     """
-    if opencl is not None and not isinstance(opencl, str):
-        raise TypeError(f"operation {name}: opencl is {type(opencl).__name__}, not the text of a function")
-    all_ = [(name, kernel, opencl), *((f"{name}.gradient{i}", g, None) for i, g in enumerate(gradients))]
-    for key, function, _ in all_:  # all or none of them is added
+    for language, source in (("opencl", opencl), ("cuda", cuda)):
+        if source is not None and not isinstance(source, str):
+            raise TypeError(f"operation {name}: {language} is {type(source).__name__}, not the text of a function")
+    all_ = [(name, kernel, opencl, cuda), *((f"{name}.gradient{i}", g, None, None) for i, g in enumerate(gradients))]
+    for key, function, *_ in all_:  # all or none of them is added
         if not isinstance(key, str) or not re.fullmatch("[A-Za-z0-9_.-]{1,63}", key):
             raise CLASSES["INVALID"](f"operation {key!r}: its name must have 1 to 63 letters of a-z, A-Z, 0-9, '_', '.' and '-'")
         if not callable(function):
@@ -356,7 +358,7 @@ def register_op(name: str, kernel: Callable[..., Any], gradients: Sequence[Calla
     return Op(name, axis)
 
 
-def _take_operations() -> list[tuple[str, Callable[..., Any], str | None]]:
+def _take_operations() -> list[tuple[str, Callable[..., Any], str | None, str | None]]:
     taken = list(_operations)
     _operations.clear()
     return taken

@@ -16,7 +16,7 @@ from .arguments import UsageError
 PORT = 8080
 _POLL = 0.2
 # PCP's names of backends that are none here: the devices that serve them, as `shoal backends` shows these.
-_SERVED = {"cuda": (("opencl", "torch"), r"(?i)nvidia|cuda|geforce|tesla"), "rocm": (("opencl", "torch"), r"(?i)amd|rocm|gfx|radeon"),
+_SERVED = {"cuda": (("cuda", "opencl", "torch"), r"(?i)nvidia|cuda|geforce|tesla"), "rocm": (("opencl", "torch"), r"(?i)amd|rocm|gfx|radeon"),
            "metal": (("ggml",), r"(?i)metal|apple"), "vulkan": (("ggml",), r"(?i)vulkan")}
 _TARGETS = {"cuda": r"sm_\d{2,3}[a-z]?", "rocm": r"gfx[0-9a-f]{3,5}"}
 

@@ -13,7 +13,10 @@
  * runs fuse_items iterations of the loops that are not reduced; each runs its reduced loops from
  * LANE in steps of LANES, and JOIN(operation, type, x) joins what the lanes have found. They are 0,
  * 1 and x; a backend that gives an iteration to a work-group defines all three, GROUP_BEGIN and
- * SYNC in front of the prelude. */
+ * SYNC in front of the prelude. For kernels of its own the dialects of devices also name a
+ * work-item's place in its group and the group's (LOCAL_0, GROUP_1), memory that a group shares
+ * (SHARED, SHARED_POINTER, BARRIER), CONSTANT arrays and kernels of groups of one size
+ * (KERNEL_OF). */
 #ifndef FUSE_RENDER_H
 #define FUSE_RENDER_H
 

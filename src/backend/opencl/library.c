@@ -122,13 +122,16 @@ static const char *cause_of(cl_int code) {
     }
 }
 
-bool opencl_is_memory(cl_int code) {
+static bool is_memory(cl_int code) {
     return code == CL_MEM_OBJECT_ALLOCATION_FAILURE || code == CL_OUT_OF_RESOURCES ||
            code == CL_OUT_OF_HOST_MEMORY || code == CL_INVALID_BUFFER_SIZE;
 }
 
 shoal_status opencl_fail(const shoal_device *device, const char *function, cl_int code) {
-    return base_fail(opencl_is_memory(code) ? SHOAL_NO_MEMORY : SHOAL_LOST,
+    /* What cannot be built is no fault of the device. */
+    return base_fail(is_memory(code)                    ? SHOAL_NO_MEMORY
+                     : code == CL_BUILD_PROGRAM_FAILURE ? SHOAL_UNSUPPORTED
+                                                        : SHOAL_LOST,
                      "opencl: %s: cl%s: %s (error %d)", device->name, function, cause_of(code),
                      (int)code);
 }

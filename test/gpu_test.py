@@ -1,7 +1,8 @@
-"""A language model trained over OpenCL, and what an OpenCL process does besides.
+"""A language model trained over OpenCL or CUDA, and what such a process does besides. SHOAL_BACKEND says which.
 
-Needs an OpenCL driver: PoCL compiles for the processor (apt-get install ocl-icd-libopencl1 pocl-opencl-icd).
-OPENCL_FAULTS is the loader that counts launches (test/backend/opencl_faults.c).
+OpenCL needs a driver: PoCL compiles for the processor (apt-get install ocl-icd-libopencl1 pocl-opencl-icd), and
+OPENCL_FAULTS is the loader that counts launches (test/backend/opencl_faults.c). CUDA has a stand-in that counts, too
+(test/backend/cuda_standin.h).
 """
 import json
 import os
@@ -13,6 +14,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+BACKEND = os.environ.get("SHOAL_BACKEND")
+LIBRARY = {"opencl": "SHOAL_OPENCL_LIBRARY", "cuda": "SHOAL_CUDA_LIBRARY"}.get(BACKEND)
 
 TRAIN = """
 import sys
@@ -50,14 +53,21 @@ def doctor(**variables):
     done = subprocess.run([os.environ["SHOAL"], "doctor", "--json"], text=True, capture_output=True, timeout=120,
                           env=dict(os.environ, **variables))
     return next((found["state"], found["detail"]) for found in json.loads(done.stdout)["findings"]
-                if found["what"] == "backend opencl")
+                if found["what"] == f"backend {BACKEND}")
 
 
 @pytest.fixture(scope="module", autouse=True)
 def driver():
     state, detail = doctor()
     if state != "ok":
-        pytest.skip(f"no OpenCL device: {detail}")
+        pytest.skip(f"no device of {BACKEND}: {detail}")
+
+
+def counting(path):
+    """The variables by which launches are counted in a file."""
+    if BACKEND == "cuda":
+        return {"STANDIN_COUNT": str(path)}
+    return {"SHOAL_OPENCL_COUNT": str(path), "SHOAL_OPENCL_LIBRARY": os.environ["OPENCL_FAULTS"]}
 
 
 def losses(steps, **variables):
@@ -71,8 +81,7 @@ def test_a_language_model_trains_as_on_the_processor(tmp_path, capsys):
     launches = []
     for steps in (2, 4):
         counts = tmp_path / f"launches{steps}"
-        found = losses(steps, SHOAL_BACKEND="opencl", SHOAL_OPENCL_COUNT=str(counts),
-                       SHOAL_OPENCL_LIBRARY=os.environ["OPENCL_FAULTS"])
+        found = losses(steps, **counting(counts))
         assert found == pytest.approx(expected[:steps], rel=1e-4)
         launches.append(sum(map(int, counts.read_text().split())))
     assert expected[-1] < expected[0]
@@ -102,14 +111,14 @@ for n in (9, 1000, 4099):
                          + np.arange(n) * 3 + 1))
 print([slot.backend for slot in shoal.status().slots if slot.compute])
 """
-    done = run(program, SHOAL_BACKEND="opencl")
-    assert done.stdout == "True\nTrue\nTrue\n['opencl']\n", done.stderr
+    done = run(program)
+    assert done.stdout == f"True\nTrue\nTrue\n['{BACKEND}']\n", done.stderr
 
 
 def test_random_programs_whose_checks_fail():
     done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "embedded",
                            ROOT / "test" / "failing_programs_test.py"], text=True, capture_output=True, timeout=280,
-                          env=dict(os.environ, SHOAL_BACKEND="opencl"))
+                          env=os.environ)
     assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout
 
 
@@ -117,24 +126,74 @@ def test_what_was_built_is_found_again_and_broken_files_are_made_again(tmp_path)
     cache = tmp_path / "cache"
     cache.mkdir(mode=0o700)
     program = "import shoal; x = shoal.tensor([1.0, 2.0, 3.0]); print((x * x + 1).numpy().tolist())"
-    variables = {"SHOAL_BACKEND": "opencl", "XDG_CACHE_HOME": str(cache), "HOME": str(tmp_path)}
+    variables = {"XDG_CACHE_HOME": str(cache), "HOME": str(tmp_path)}
     for turn in range(3):
         done = run(program, **variables)
         assert done.stdout.strip() == "[2.0, 5.0, 10.0]", done.stderr
-        entries = sorted((cache / "shoal" / "opencl").iterdir())
+        entries = sorted((cache / "shoal" / BACKEND).iterdir())
         assert entries and all(entry.stat().st_size > 100 for entry in entries)
         if turn == 0:  # half of one, and another's in its place
             for i, entry in enumerate(entries):
                 whole = entry.read_bytes()
                 entry.write_bytes(whole[:len(whole) // 2] if i % 2 else bytes(len(whole)))
         if turn == 1:
-            assert all(entry.read_bytes().startswith(b"shoal opencl 1") for entry in entries)
+            assert all(entry.read_bytes().startswith(f"shoal {BACKEND} 1".encode()) for entry in entries)
 
 
 def test_without_a_loader_doctor_says_what_to_install():
-    state, detail = doctor(SHOAL_OPENCL_LIBRARY="/nowhere/libOpenCL.so.1")
-    assert state == "none" and "/nowhere/libOpenCL.so.1" in detail
-    assert "install an OpenCL loader and a driver" in detail
+    state, detail = doctor(**{LIBRARY: "/nowhere/lib.so.1"})
+    assert state == "none" and "/nowhere/lib.so.1" in detail
+    assert {"opencl": "install an OpenCL loader and a driver", "cuda": "install NVIDIA's driver"}[BACKEND] in detail
+
+
+@pytest.mark.skipif(BACKEND != "cuda", reason="of CUDA's libraries")
+def test_what_cuda_lacks_is_told():
+    state, detail = doctor(SHOAL_CUDA_NVRTC="/nowhere/libnvrtc.so.12")
+    assert state == "none" and "NVRTC" in detail and "install the CUDA toolkit" in detail and "/nowhere/libnvrtc.so.12" in detail
+    state, detail = doctor(SHOAL_CUDA_CUBLAS="/nowhere/libcublas.so.12")
+    assert state == "ok" and "without cuBLAS" in detail
+    assert "without cuBLAS" not in doctor()[1]
+
+
+PRODUCT = """
+import numpy as np
+import shoal
+rng = np.random.default_rng(3)
+for shape in ((), (3,)):
+    a, b = (rng.standard_normal((*shape, 65, 67)).astype("f4") for _ in range(2))
+    for x, y in ((a, b.swapaxes(-1, -2)), (a.swapaxes(-1, -2), b)):
+        product = (shoal.tensor(a) @ shoal.tensor(b).mT if x is a else shoal.tensor(a).mT @ shoal.tensor(b)).numpy()
+        print(np.abs(product - x.astype("f8") @ y).max())
+"""
+
+
+@pytest.mark.skipif("STANDIN" not in os.environ, reason="of the stand-in, which counts")
+@pytest.mark.parametrize(("variables", "least", "most", "products"), [
+    ({}, 0, 2e-5, True), ({"SHOAL_CUDA_TF32": "1"}, 1e-3, 2e-2, True), ({"SHOAL_CUDA_CUBLAS": "/nowhere"}, 0, 2e-5, False)])
+def test_products_are_by_cublas_and_in_tf32_where_it_is_asked_for(tmp_path, variables, least, most, products):
+    counts = tmp_path / "counts"
+    done = run(PRODUCT, STANDIN_COUNT=str(counts), **variables)
+    assert done.returncode == 0, done.stderr
+    errors = [float(line) for line in done.stdout.split()]
+    assert len(errors) == 4 and all(least <= error <= most for error in errors)
+    assert (sum(int(line.split()[1]) for line in counts.read_text().splitlines()) >= 4) == products
+
+
+@pytest.mark.skipif("STANDIN" not in os.environ, reason="of the stand-in, which is any device")
+@pytest.mark.parametrize("variables", [{"STANDIN_CAPABILITY": "120"}, {"STANDIN_PITCH": "64"}, {"STANDIN_DEVICES": "2"}])
+def test_other_devices(tmp_path, variables):
+    """One that the compiler does not know, one whose copies have short rows, and two."""
+    program = """
+import numpy as np
+import shoal
+x = np.arange(40 * 50 * 3, dtype="f4").reshape(40, 50, 3)
+t = shoal.tensor(x)
+t[3:9, 5:] = t[13:19, 5:] * 2
+x[3:9, 5:] = x[13:19, 5:] * 2
+print(np.array_equal((t + 1).numpy()[2:, ::3], (x + 1)[2:, ::3]))
+"""
+    done = run(program, XDG_CACHE_HOME=str(tmp_path), **variables)
+    assert done.stdout == "True\n", done.stderr
 
 
 OWN = '''
@@ -153,10 +212,14 @@ void operation(long item, const __global x0_t *x0, const __global x1_t *x1, __gl
     y0[item] = (y0_t)x0[item / y0_dims[1]] * 1000 + x1[item % x1_dims[0]] + 100000 * (x0_rank + y0_rank);
 }
 """
-hosted.register_op("half", lambda x: x / 2, opencl=SWISH)
-hosted.register_op("other", lambda x: x / 2, opencl=SWISH.replace("+ 1000", "+ 2000"))
-hosted.register_op("table", lambda a, b: np.add.outer(a * 1000, b), opencl=TABLE)
-hosted.register_op("broken", lambda x: x + 1, opencl="void operation(long item) { nothing_like_that(); }")
+def both(source):
+    """OpenCL C, and the same as CUDA C++."""
+    cuda = source.replace("float half_of", "__device__ float half_of").replace("void op", "__device__ void op")
+    return {"opencl": source, "cuda": cuda.replace("const __global", "const").replace("__global", "").replace("long item", "long long item")}
+hosted.register_op("half", lambda x: x / 2, **both(SWISH))
+hosted.register_op("other", lambda x: x / 2, **both(SWISH.replace("+ 1000", "+ 2000")))
+hosted.register_op("table", lambda a, b: np.add.outer(a * 1000, b), **both(TABLE))
+hosted.register_op("broken", lambda x: x + 1, **both("void operation(long item) { nothing_like_that(); }"))
 '''
 USE = """
 import sys
@@ -178,13 +241,14 @@ assert half(shoal.tensor(x).half()).numpy()[0, 0] == -1.5  # of half precision: 
 above = Op("above_mean", axis=1)(shoal.tensor(x), shoal.tensor(x[::-1].copy())).numpy()
 assert np.allclose(above, np.maximum(x, x[::-1].mean(1, keepdims=True)), atol=1e-6)
 assert np.array_equal(Op("broken")(shoal.tensor(x)).numpy(), x + 1)
+assert half(shoal.tensor(np.float32(3))).item() == 1001.5  # the device goes on
 print("right")
 """
 
 
 def test_operations_of_ones_own_have_source(tmp_path):
     (tmp_path / "own.py").write_text(OWN)
-    done = run(USE, SHOAL_BACKEND="opencl", SHOAL_BACKENDS=os.environ["OWN"],
+    done = run(USE, SHOAL_BACKENDS=os.environ["OWN"],
                PYTHONPATH=f"{tmp_path}:{os.environ['PYTHONPATH']}")
     assert done.returncode == 0, done.stderr
     assert done.stdout == "right\n"

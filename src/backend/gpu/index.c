@@ -1,7 +1,7 @@
 /* Elements picked by numbers that lie in memory: dynamic_slice, dynamic_update_slice, gather and
  * scatter. What the kernels do is what ref/index.c does, with all that is known of the shapes
  * written out. Operands are x0, x1, … in the kernels, results y0. */
-#include "backend/opencl/device.h"
+#include "backend/gpu/gpu.h"
 #include "backend/ref/ref.h"
 
 enum { SERIAL = 4096, WIDE = 16 }; /* updates that one work-item makes; work-items that pay */
@@ -83,7 +83,7 @@ static void render_inside(const shoal_type *whole, base_str *out) {
         base_str_format(out, " + (s%u + a%u) * (i64)%lld", i, i, (long long)strides[i]);
 }
 
-static shoal_status add_slice(opencl_program *p, const shoal_node *node) {
+static shoal_status add_slice(gpu_program *p, const shoal_node *node) {
     bool updates = node->op == GRAPH_DYNAMIC_UPDATE_SLICE;
     uint32_t out = node->first_output, first = updates ? 2 : 1, n = node->n_inputs;
     uint32_t *args = base_arena_array(&p->arena, uint32_t, n + (size_t)1);
@@ -94,18 +94,18 @@ static shoal_status add_slice(opencl_program *p, const shoal_node *node) {
     args[n] = out;
     const shoal_type *whole = type_of(p->g, node->inputs[0]);
     const shoal_type *box = type_of(p->g, updates ? node->inputs[1] : out);
-    opencl_launch *launch;
+    gpu_launch *launch;
     base_str text;
     base_str_init(&text);
-    if (updates) SHOAL_TRY(opencl_launch_copy(p, out, node->inputs[0]));
+    if (updates) SHOAL_TRY(gpu_launch_copy(p, out, node->inputs[0]));
     open_kernel(p->g, args, n, first, n - first, bits_type(whole->dtype), &text);
     render_coordinates(box, NULL, "item", &text);
     render_starts(p->g, node, first, whole, box, &text);
     base_str_text(&text, updates ? "y0[0" : "y0[item] = x0[0");
     render_inside(whole, &text);
     base_str_text(&text, updates ? "] = x1[item];\nITEM_END\n}\n" : "];\nITEM_END\n}\n");
-    SHOAL_TRY(opencl_launch_new(p, &text, args, n, 1, 0, &launch));
-    opencl_spread(p, launch, base_type_count(box));
+    SHOAL_TRY(gpu_launch_new(p, &text, args, n, 1, 0, &launch));
+    gpu_spread(p, launch, base_type_count(box));
     return SHOAL_OK;
 }
 
@@ -163,12 +163,12 @@ static void render_element(const shoal_type *whole, base_str *out) {
         base_str_format(out, " + (s%u + d%u) * (i64)%lld", i, i, (long long)strides[i]);
 }
 
-static shoal_status add_gather(opencl_program *p, const shoal_node *node) {
+static shoal_status add_gather(gpu_program *p, const shoal_node *node) {
     const ref_call call = {.graph = p->g, .node = node};
     const ref_indexing x = ref_gather_of(&call);
     const int64_t *sizes = shoal_node_attr(node, SHOAL_ATTR_SLICE_SIZES)->u.ints;
     const uint32_t args[] = {node->inputs[0], node->inputs[1], node->first_output};
-    opencl_launch *launch;
+    gpu_launch *launch;
     base_str text;
     base_str_init(&text);
     open_kernel(p->g, args, 2, 1, 1, bits_type(x.operand->dtype), &text);
@@ -179,8 +179,8 @@ static shoal_status add_gather(opencl_program *p, const shoal_node *node) {
     base_str_text(&text, "y0[item] = x0[0");
     render_element(x.operand, &text);
     base_str_text(&text, "];\nITEM_END\n}\n");
-    SHOAL_TRY(opencl_launch_new(p, &text, args, 2, 1, 0, &launch));
-    opencl_spread(p, launch, base_type_count(x.result));
+    SHOAL_TRY(gpu_launch_new(p, &text, args, 2, 1, 0, &launch));
+    gpu_spread(p, launch, base_type_count(x.result));
     return SHOAL_OK;
 }
 
@@ -243,15 +243,15 @@ static void render_join(const shoal_node *node, uint8_t dtype, base_str *out) {
     base_str_text(out, ");\n");
 }
 
-static shoal_status add_scatter(opencl_program *p, const shoal_node *node) {
+static shoal_status add_scatter(gpu_program *p, const shoal_node *node) {
     const ref_call call = {.graph = p->g, .node = node};
     const ref_indexing x = ref_scatter_of(&call);
     const sharing s = share(&x);
     const uint32_t args[] = {node->inputs[1], node->inputs[2], node->first_output};
     int64_t strides[SHOAL_MAX_RANK];
-    opencl_launch *launch;
+    gpu_launch *launch;
     base_str text;
-    SHOAL_TRY(opencl_launch_copy(p, node->first_output, node->inputs[0]));
+    SHOAL_TRY(gpu_launch_copy(p, node->first_output, node->inputs[0]));
     if (!s.items || !s.each) return SHOAL_OK;
     base_str_init(&text);
     open_kernel(p->g, args, 2, 0, 1, fuse_memory_type(x.operand->dtype), &text);
@@ -272,14 +272,14 @@ static shoal_status add_scatter(opencl_program *p, const shoal_node *node) {
     base_str_text(&text, ";\n");
     render_join(node, x.operand->dtype, &text);
     base_str_text(&text, "}\nITEM_END\n}\n");
-    SHOAL_TRY(opencl_launch_new(p, &text, args, 2, 1, 0, &launch));
-    opencl_spread(p, launch, s.items);
+    SHOAL_TRY(gpu_launch_new(p, &text, args, 2, 1, 0, &launch));
+    gpu_spread(p, launch, s.items);
     return SHOAL_OK;
 }
 
 /* ---- which ---- */
 
-bool opencl_index_fits(const shoal_device *device, const shoal_graph *g, const shoal_node *node) {
+bool gpu_index_fits(const shoal_device *device, const shoal_graph *g, const shoal_node *node) {
     switch (node->op) {
     case GRAPH_DYNAMIC_SLICE:
     case GRAPH_DYNAMIC_UPDATE_SLICE:
@@ -289,7 +289,7 @@ bool opencl_index_fits(const shoal_device *device, const shoal_graph *g, const s
     }
 }
 
-shoal_status opencl_index_add(opencl_program *p, const shoal_node *node) {
+shoal_status gpu_index_add(gpu_program *p, const shoal_node *node) {
     switch (node->op) {
     case GRAPH_GATHER: return add_gather(p, node);
     case GRAPH_SCATTER: return add_scatter(p, node);

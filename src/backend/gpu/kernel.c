@@ -1,6 +1,6 @@
 /* Launches of what fuse has formed: one work-item for each iteration; of a reduction also a group,
  * whose work-items share the reduced loops and join what they found in local memory. */
-#include "backend/opencl/device.h"
+#include "backend/gpu/gpu.h"
 
 static int64_t reduced_count(const fuse_kernel *k) {
     int64_t count = 1;
@@ -14,12 +14,12 @@ static bool is_reduction(const fuse_operation *op) { return op->op == GRAPH_REDU
 /* Groups pay where there are more work-items than iterations to give them. A core that runs a whole
  * group has vectors for it, but no more cores. */
 static bool takes_groups(const shoal_device *device, const fuse_kernel *k) {
-    if (!k->passes || reduced_count(k) < 2 * OPENCL_GROUP || device->most_local < OPENCL_GROUP)
+    if (!k->passes || reduced_count(k) < 2 * GPU_GROUP || device->most_local < GPU_GROUP)
         return false;
     /* The sum of truth values is "or", which bytes do not show. */
     for (uint32_t i = 0; i < k->n_operations; i++)
         if (is_reduction(&k->operations[i]) && k->operations[i].sum == SHOAL_BOOL) return false;
-    return !device->is_cpu || fuse_items(k) < (int64_t)device->units * OPENCL_GROUP;
+    return !device->is_cpu || fuse_items(k) < (int64_t)device->units * GPU_GROUP;
 }
 
 /* The functions that JOIN names, once per program. */
@@ -30,15 +30,15 @@ static void render_joins(const fuse_kernel *k, base_str *out) {
         const char *name = shoal_op_name(op->combine), *type = fuse_register_type(op->sum);
         base_str_format(out,
                         "#ifndef JOIN_%s_%s\n#define JOIN_%s_%s\n"
-                        "FUNCTION %s join_%s_%s(%s x, __local %s *all) {\n"
+                        "FUNCTION %s join_%s_%s(%s x, SHARED_POINTER(%s) all) {\n"
                         "all[LANE] = x;\n"
                         "for (i32 n = LANES / 2; n; n /= 2) {\n"
-                        "barrier(CLK_LOCAL_MEM_FENCE);\n"
+                        "BARRIER;\n"
                         "if (LANE < n) { const %s a = all[LANE], b = all[LANE + n]; all[LANE] = ",
                         name, type, name, type, type, name, type, type, type, type);
         fuse_render_join(op, "a", "b", out);
-        base_str_text(out, "; }\n}\nbarrier(CLK_LOCAL_MEM_FENCE);\nx = all[0];\n"
-                           "barrier(CLK_LOCAL_MEM_FENCE);\nreturn x;\n}\n#endif\n");
+        base_str_text(out, "; }\n}\nBARRIER;\nx = all[0];\n"
+                           "BARRIER;\nreturn x;\n}\n#endif\n");
     }
 }
 
@@ -49,12 +49,12 @@ static void undefine(base_str *out) {
 static void render_in_groups(const fuse_kernel *k, base_str *out) {
     undefine(out);
     base_str_format(out,
-                    "#define LANE ((i32)get_local_id(0))\n#define LANES %d\n"
+                    "#define LANE LOCAL_0\n#define LANES %d\n"
                     "#define JOIN(operation, type, x) "
-                    "join_##operation##_##type(x, (__local type *)shared)\n"
-                    "#define GROUP_BEGIN __local u64 shared[LANES];\\\n"
-                    "{ i64 item = (i64)get_group_id(0); if (item < items) {\n",
-                    OPENCL_GROUP);
+                    "join_##operation##_##type(x, (SHARED_POINTER(type))shared)\n"
+                    "#define GROUP_BEGIN SHARED u64 shared[LANES];\\\n"
+                    "{ i64 item = GROUP_0; if (item < items) {\n",
+                    GPU_GROUP);
     render_joins(k, out);
     fuse_render(k, "NAME", out);
     undefine(out);
@@ -62,11 +62,11 @@ static void render_in_groups(const fuse_kernel *k, base_str *out) {
                        "#define GROUP_BEGIN ITEM_BEGIN\n");
 }
 
-shoal_status opencl_kernel_add(opencl_program *p, const fuse_kernel *k) {
+shoal_status gpu_kernel_add(gpu_program *p, const fuse_kernel *k) {
     bool groups = takes_groups(p->device, k);
     uint32_t *args = base_arena_array(&p->arena, uint32_t, k->n_loads + k->n_stores + (size_t)1);
     uint32_t n = 0;
-    opencl_launch *launch;
+    gpu_launch *launch;
     base_str text;
     if (!args) return SHOAL_NO_MEMORY;
     for (uint32_t i = 0; i < k->n_loads; i++)
@@ -78,12 +78,12 @@ shoal_status opencl_kernel_add(opencl_program *p, const fuse_kernel *k) {
         render_in_groups(k, &text);
     else
         fuse_render(k, "NAME", &text);
-    SHOAL_TRY(opencl_launch_new(p, &text, args, n, k->n_stores, 0, &launch));
+    SHOAL_TRY(gpu_launch_new(p, &text, args, n, k->n_stores, 0, &launch));
     launch->formed = k;
-    opencl_spread(p, launch, fuse_items(k));
+    gpu_spread(p, launch, fuse_items(k));
     if (groups) {
-        launch->local[0] = OPENCL_GROUP;
-        launch->global[0] = (size_t)launch->items * OPENCL_GROUP;
+        launch->local[0] = GPU_GROUP;
+        launch->global[0] = (size_t)launch->items * GPU_GROUP;
     }
     return SHOAL_OK;
 }

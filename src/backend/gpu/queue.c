@@ -4,7 +4,7 @@
  * What can start at once does so in the calling thread; the device's own thread starts the rest, so
  * that a thread that reaches a point is not kept. The line keeps its order by that only its first
  * piece starts, and that the driver's queues are in order. */
-#include "backend/opencl/device.h"
+#include "backend/gpu/gpu.h"
 
 #include "backend/common.h"
 #include "base/clock.h"
@@ -17,8 +17,8 @@
 
 typedef enum kind { RUN, COPY, UPLOAD, READ, WRITE } kind; /* UPLOAD: a write in the line */
 
-struct opencl_work {
-    opencl_work *next;
+struct gpu_work {
+    gpu_work *next;
     shoal_device *device;
     kind kind;
     atomic_uint blocked; /* points that are not reached, and one until it is queued */
@@ -28,7 +28,7 @@ struct opencl_work {
     char message[256];
     shoal_point *signal;
     size_t n_signal;
-    opencl_program *program;
+    gpu_program *program;
     shoal_memory *workspace;
     shoal_binding *buffers; /* of a run; else to, from */
     size_t n_buffers;
@@ -39,10 +39,10 @@ struct opencl_work {
 
 /* ---- the end ---- */
 
-static void work_free(opencl_work *w) {
-    for (size_t i = 0; i < w->n_buffers; i++) opencl_memory_release(w->buffers[i].memory);
-    opencl_memory_release(w->workspace);
-    if (w->program) opencl_program_release(w->program);
+static void work_free(gpu_work *w) {
+    for (size_t i = 0; i < w->n_buffers; i++) gpu_memory_release(w->buffers[i].memory);
+    gpu_memory_release(w->workspace);
+    if (w->program) gpu_program_release(w->program);
     free(w->owned);
     free(w->signal);
     free(w->buffers);
@@ -57,7 +57,7 @@ static void one_less(shoal_device *device) {
 }
 
 /* Memory is given back before points are reached: who waits for them may ask for it. */
-static void end(opencl_work *w, shoal_status status, const char *message) {
+static void end(gpu_work *w, shoal_status status, const char *message) {
     shoal_device *device = w->device;
     shoal_point *signal = w->signal;
     size_t n = w->n_signal;
@@ -71,50 +71,51 @@ static void end(opencl_work *w, shoal_status status, const char *message) {
     one_less(device);
 }
 
-static void lose(shoal_device *device) {
+static void lose(shoal_device *device, const char *message) {
     pthread_mutex_lock(&device->lock);
+    if (!device->lost) snprintf(device->why, sizeof device->why, "%s", message);
     device->lost = true;
     pthread_cond_broadcast(&device->changed);
     pthread_mutex_unlock(&device->lock);
 }
 
-/* The driver's answer. What fails behind our back leaves the device in a state that nobody knows.
- */
-static void CL_CALLBACK answered(cl_event event, cl_int code, void *context) {
-    opencl_work *w = context;
-    shoal_device *device = w->device;
-    shoal_status status = SHOAL_OK;
-    device->cl->ReleaseEvent(event);
-    if (code < 0) {
-        lose(device);
-        status = base_fail(SHOAL_LOST, "opencl: %s is lost: work on it failed (error %d)",
-                           device->name, (int)code);
-    }
-    end(w, status, status ? shoal_error_message() : NULL);
+shoal_status gpu_fail_lost(shoal_device *device) {
+    char why[sizeof device->why];
+    pthread_mutex_lock(&device->lock);
+    memcpy(why, device->why, sizeof why);
+    pthread_mutex_unlock(&device->lock);
+    return base_fail(SHOAL_LOST, "%s", why);
 }
 
-static void CL_CALLBACK counted(cl_event event, cl_int code, void *context) {
+/* The driver's answer. What fails behind our back leaves the device in a state that nobody knows.
+ */
+static void answered(void *context, shoal_status status) {
+    gpu_work *w = context;
+    char message[256];
+    snprintf(message, sizeof message, "%s", status ? shoal_error_message() : "");
+    if (status) lose(w->device, message);
+    end(w, status, message);
+}
+
+static void counted(void *context, shoal_status status) {
     shoal_device *device = context;
-    device->cl->ReleaseEvent(event);
     atomic_fetch_add(&device->progress, 1);
     one_less(device);
 }
 
 /* A driver that cannot even say this says less of how it gets on. */
-void opencl_count(shoal_device *device, cl_event event) {
+void gpu_count(shoal_device *device) {
     pthread_mutex_lock(&device->lock);
     device->under_way++;
     pthread_mutex_unlock(&device->lock);
-    if (device->cl->SetEventCallback(event, CL_COMPLETE, counted, device) == CL_SUCCESS) return;
-    device->cl->ReleaseEvent(event);
-    one_less(device);
+    if (device->driver->ask(device, GPU_LINE, counted, device)) one_less(device);
 }
 
 /* Drivers make the memory of what is enqueued when they like. */
-bool opencl_again(shoal_device *device, cl_command_queue queue, cl_int code, bool *again) {
-    if (!*again || !opencl_is_memory(code)) return false;
+bool gpu_again(shoal_device *device, gpu_queue queue, shoal_status status, bool *again) {
+    if (!*again || status != SHOAL_NO_MEMORY) return false;
     *again = false;
-    device->cl->Finish(queue);
+    device->driver->finish(device, queue);
     backend_cache_clear(&device->cache);
     return true;
 }
@@ -163,57 +164,43 @@ static size_t place_of(const rectangle *r, int side, const int64_t *outer, size_
     return (size_t)at;
 }
 
-static bool is_of_line(const opencl_work *w) { return w->kind < READ; }
+static bool is_of_line(const gpu_work *w) { return w->kind < READ; }
 
-static cl_command_queue queue_of(const opencl_work *w) {
-    return is_of_line(w) ? w->device->line : w->device->moves;
+static gpu_queue queue_of(const gpu_work *w) { return is_of_line(w) ? GPU_LINE : GPU_MOVES; }
+
+static gpu_direction direction_of(const gpu_work *w) {
+    return w->kind == READ ? GPU_READ : w->kind == COPY ? GPU_COPY : GPU_WRITE;
 }
 
 /* One enqueued box of three axes. */
-static cl_int enqueue_part(opencl_work *w, const rectangle *r, const int64_t *outer) {
-    const opencl_library *cl = w->device->cl;
-    static const size_t origin[3];
-    size_t to[2], from[2], region[3];
-    size_t to_at[3] = {place_of(r, 0, outer, to), 0, 0},
-           from_at[3] = {place_of(r, 1, outer, from), 0, 0};
-    for (uint32_t i = 0; i < 3; i++) region[i] = i < r->rank ? (size_t)r->size[i] : 1;
-    switch (w->kind) {
-    case READ:
-        from_at[0] += w->buffers[0].offset;
-        return cl->EnqueueReadBufferRect(queue_of(w), w->buffers[0].memory->mem, CL_FALSE, from_at,
-                                         origin, region, from[0], from[1], to[0], to[1],
-                                         (char *)w->host + to_at[0], 0, NULL, NULL);
-    case WRITE:
-    case UPLOAD:
-        to_at[0] += w->buffers[0].offset;
-        return cl->EnqueueWriteBufferRect(queue_of(w), w->buffers[0].memory->mem, CL_FALSE, to_at,
-                                          origin, region, to[0], to[1], from[0], from[1],
-                                          (char *)w->host + from_at[0], 0, NULL, NULL);
-    default:
-        to_at[0] += w->buffers[0].offset;
-        from_at[0] += w->buffers[1].offset;
-        return cl->EnqueueCopyBufferRect(queue_of(w), w->buffers[1].memory->mem,
-                                         w->buffers[0].memory->mem, from_at, to_at, region, from[0],
-                                         from[1], to[0], to[1], 0, NULL, NULL);
-    }
+static shoal_status enqueue_part(gpu_work *w, const rectangle *r, const int64_t *outer) {
+    gpu_rectangle part;
+    size_t to[2], from[2];
+    bool to_host = w->kind == READ, from_host = w->kind == WRITE || w->kind == UPLOAD;
+    const shoal_binding *source = &w->buffers[w->kind == COPY];
+    for (uint32_t i = 0; i < 3; i++) part.size[i] = i < r->rank ? (size_t)r->size[i] : 1;
+    part.to.at = place_of(r, 0, outer, to) + (to_host ? 0 : w->buffers[0].offset);
+    part.from.at = place_of(r, 1, outer, from) + (from_host ? 0 : source->offset);
+    part.to.mem = to_host ? w->host : w->buffers[0].memory->mem;
+    part.from.mem = from_host ? w->host : source->memory->mem;
+    part.to.row = to[0];
+    part.to.slice = to[1];
+    part.from.row = from[0];
+    part.from.slice = from[1];
+    return w->device->driver->move(w->device, queue_of(w), direction_of(w), &part);
 }
 
-static shoal_status enqueue_box(opencl_work *w) {
+static shoal_status enqueue_box(gpu_work *w) {
     const rectangle r = rectangle_of(&w->box);
     int64_t outer[SHOAL_MAX_RANK + 1] = {0};
     for (uint32_t i = 0; i < r.rank; i++)
         if (!r.size[i]) return SHOAL_OK;
     while (true) {
         bool again = w->waits;
-        cl_int code;
-        do code = enqueue_part(w, &r, outer);
-        while (opencl_again(w->device, queue_of(w), code, &again));
-        if (code)
-            return opencl_fail(w->device,
-                               w->kind == READ   ? "EnqueueReadBufferRect"
-                               : w->kind == COPY ? "EnqueueCopyBufferRect"
-                                                 : "EnqueueWriteBufferRect",
-                               code);
+        shoal_status status;
+        do status = enqueue_part(w, &r, outer);
+        while (gpu_again(w->device, queue_of(w), status, &again));
+        if (status) return status;
         uint32_t i = 3;
         while (i < r.rank && ++outer[i] == r.size[i]) outer[i++] = 0;
         if (i >= r.rank) return SHOAL_OK;
@@ -222,35 +209,28 @@ static shoal_status enqueue_box(opencl_work *w) {
 
 /* ---- starting ---- */
 
-static shoal_status enqueue(opencl_work *w) {
+static shoal_status enqueue(gpu_work *w) {
     shoal_device *device = w->device;
-    if (device->lost) return base_fail(SHOAL_LOST, "opencl: %s is lost", device->name);
-    return w->kind == RUN ? opencl_enqueue(w->program, w->buffers, w->workspace) : enqueue_box(w);
+    if (device->lost) return gpu_fail_lost(device);
+    return w->kind == RUN ? gpu_enqueue(w->program, w->buffers, w->workspace) : enqueue_box(w);
 }
 
 /* Asks the driver to answer when all that was enqueued is done. */
-static shoal_status ask(opencl_work *w) {
+static shoal_status ask(gpu_work *w) {
     shoal_device *device = w->device;
-    const opencl_library *cl = device->cl;
-    cl_command_queue queue = queue_of(w);
-    cl_event event = NULL;
-    cl_int code;
+    gpu_queue queue = queue_of(w); /* the answer takes w */
+    shoal_status status;
     bool again = w->waits;
-    do code = cl->EnqueueMarkerWithWaitList(queue, 0, NULL, &event);
-    while (opencl_again(device, queue, code, &again));
-    if (code) return opencl_fail(device, "EnqueueMarkerWithWaitList", code);
-    do code = cl->SetEventCallback(event, CL_COMPLETE, answered, w);
-    while (opencl_again(device, queue, code, &again));
-    if (!code) return SHOAL_OK;
-    cl->ReleaseEvent(event);
-    return opencl_fail(device, "SetEventCallback", code);
+    do status = device->driver->ask(device, queue, answered, w);
+    while (gpu_again(device, queue, status, &again));
+    return status;
 }
 
 /* Gives a piece of work to the driver; what has waited for something that failed ends here. When it
  * fails, nothing of it is under way any more if it waits. Of the line, `launching` is held. */
-static shoal_status start(opencl_work *w) {
-    cl_command_queue queue = queue_of(w);
-    const opencl_library *cl = w->device->cl;
+static shoal_status start(gpu_work *w) {
+    shoal_device *device = w->device;
+    gpu_queue queue = queue_of(w);
     if (w->status) {
         char message[sizeof w->message];
         snprintf(message, sizeof message, "%s", w->message);
@@ -260,35 +240,35 @@ static shoal_status start(opencl_work *w) {
     shoal_status status = enqueue(w);
     if (!status) status = ask(w);
     /* A driver that cannot even do this will not answer either: `progress` shows that. */
-    if (!status) cl->Flush(queue);
-    if (status && w->waits) cl->Finish(queue);
+    if (!status) device->driver->flush(device, queue);
+    if (status && w->waits) device->driver->finish(device, queue);
     return status;
 }
 
 /* Work that was accepted and cannot be done: what it would have made others count on already. */
-static void start_or_lose(opencl_work *w) {
+static void start_or_lose(gpu_work *w) {
     shoal_device *device = w->device;
     char message[256];
     if (!start(w)) return;
     snprintf(message, sizeof message, "%s", shoal_error_message());
-    lose(device);
+    lose(device, message);
     end(w, SHOAL_LOST, message);
 }
 
 /* Takes the next piece that can start: the first of the line, or any box. Locked. */
-static opencl_work *next_ready(shoal_device *device) {
-    for (opencl_work **at = &device->waiting; *at; at = &(*at)->next) {
-        opencl_work *w = *at;
+static gpu_work *next_ready(shoal_device *device) {
+    for (gpu_work **at = &device->waiting; *at; at = &(*at)->next) {
+        gpu_work *w = *at;
         if (!w->ready) continue;
         *at = w->next;
         return w;
     }
-    opencl_work *w = device->queued;
+    gpu_work *w = device->queued;
     return w && w->ready ? w : NULL;
 }
 
 /* The first of the line is started before it leaves it, so that no other overtakes it. */
-static void start_first(shoal_device *device, opencl_work *w) {
+static void start_first(shoal_device *device, gpu_work *w) {
     pthread_mutex_lock(&device->launching);
     pthread_mutex_lock(&device->lock);
     device->queued = w->next;
@@ -298,12 +278,14 @@ static void start_first(shoal_device *device, opencl_work *w) {
     pthread_mutex_unlock(&device->launching);
 }
 
-void *opencl_serve(void *context) {
+void *gpu_serve(void *context) {
     shoal_device *device = context;
-    base_os_thread_name("shoal-opencl");
+    char name[16];
+    snprintf(name, sizeof name, "shoal-%s", device->driver->name);
+    base_os_thread_name(name);
     pthread_mutex_lock(&device->lock);
     while (true) {
-        opencl_work *w = next_ready(device);
+        gpu_work *w = next_ready(device);
         if (!w && device->closing && !device->queued && !device->waiting) break;
         if (!w) {
             pthread_cond_wait(&device->changed, &device->lock);
@@ -320,20 +302,20 @@ void *opencl_serve(void *context) {
     return NULL;
 }
 
-bool opencl_wait(shoal_device *device, int64_t *since, uint64_t *seen) {
+bool gpu_wait(shoal_device *device, int64_t *since, uint64_t *seen) {
     uint64_t progress = atomic_load(&device->progress);
     if (!*since || progress != *seen) *since = base_now();
     *seen = progress;
-    struct timespec until = base_timespec(*since + OPENCL_PATIENCE * BASE_SECOND);
+    struct timespec until = base_timespec(*since + GPU_PATIENCE * BASE_SECOND);
     return pthread_cond_timedwait(&device->changed, &device->lock, &until) == 0;
 }
 
-bool opencl_settle(shoal_device *device) {
+bool gpu_settle(shoal_device *device) {
     int64_t since = 0;
     uint64_t seen = 0;
     bool waits = true;
     pthread_mutex_lock(&device->lock);
-    while (device->under_way && waits) waits = opencl_wait(device, &since, &seen);
+    while (device->under_way && waits) waits = gpu_wait(device, &since, &seen);
     bool settled = !device->under_way;
     pthread_mutex_unlock(&device->lock);
     return settled;
@@ -342,7 +324,7 @@ bool opencl_settle(shoal_device *device) {
 /* ---- queueing ---- */
 
 static void unblock(void *context, shoal_status status) {
-    opencl_work *w = context;
+    gpu_work *w = context;
     shoal_device *device = w->device;
     pthread_mutex_lock(&device->lock);
     if (status && !w->status) {
@@ -357,7 +339,7 @@ static void unblock(void *context, shoal_status status) {
 }
 
 /* Of the line. A run that cannot start is for the caller to do elsewhere. */
-static shoal_status start_or_refuse(opencl_work *w) {
+static shoal_status start_or_refuse(gpu_work *w) {
     shoal_device *device = w->device;
     w->waits = true;
     if (w->kind != RUN) {
@@ -372,7 +354,7 @@ static shoal_status start_or_refuse(opencl_work *w) {
 }
 
 /* Starts what need not wait, in this thread. */
-static bool start_now(opencl_work *w, const shoal_points *points, shoal_status *status) {
+static bool start_now(gpu_work *w, const shoal_points *points, shoal_status *status) {
     shoal_device *device = w->device;
     for (size_t i = 0; i < points->n_wait; i++)
         if (!base_fence_reached(points->wait[i])) return false;
@@ -392,7 +374,7 @@ static bool start_now(opencl_work *w, const shoal_points *points, shoal_status *
     return is_first;
 }
 
-static void queue_work(opencl_work *w, const shoal_points *points) {
+static void queue_work(gpu_work *w, const shoal_points *points) {
     shoal_device *device = w->device;
     atomic_init(&w->blocked, (unsigned)points->n_wait + 1);
     w->waits = true;
@@ -415,9 +397,9 @@ static void queue_work(opencl_work *w, const shoal_points *points) {
 /* A piece of work over buffers, which it holds. */
 static shoal_status work_new(shoal_device *device, kind what, size_t n_buffers,
                              const shoal_binding *buffers, const shoal_points *points,
-                             opencl_work **out) {
+                             gpu_work **out) {
     size_t n_signal = points ? points->n_signal : 0;
-    opencl_work *w = *out = calloc(1, sizeof *w);
+    gpu_work *w = *out = calloc(1, sizeof *w);
     if (w) {
         w->buffers = calloc(n_buffers + 1, sizeof *w->buffers);
         w->signal = calloc(n_signal + 1, sizeof *w->signal);
@@ -428,7 +410,7 @@ static shoal_status work_new(shoal_device *device, kind what, size_t n_buffers,
             free(w->signal);
         }
         free(w);
-        return base_fail(SHOAL_NO_MEMORY, "opencl: no memory for a piece of work");
+        return gpu_fail_memory(device, "a piece of work");
     }
     w->device = device;
     w->kind = what;
@@ -436,11 +418,11 @@ static shoal_status work_new(shoal_device *device, kind what, size_t n_buffers,
     w->n_signal = n_signal;
     memcpy(w->buffers, buffers, n_buffers * sizeof *buffers);
     if (n_signal) memcpy(w->signal, points->signal, n_signal * sizeof *w->signal);
-    for (size_t i = 0; i < n_buffers; i++) opencl_memory_retain(buffers[i].memory);
+    for (size_t i = 0; i < n_buffers; i++) gpu_memory_retain(buffers[i].memory);
     return SHOAL_OK;
 }
 
-static shoal_status submit(opencl_work *w, const shoal_points *points) {
+static shoal_status submit(gpu_work *w, const shoal_points *points) {
     static const shoal_points none = {0};
     shoal_status status = SHOAL_OK;
     if (!points) points = &none;
@@ -451,7 +433,7 @@ static shoal_status submit(opencl_work *w, const shoal_points *points) {
     return status;
 }
 
-static void keep_box(opencl_work *w, const shoal_box *box) {
+static void keep_box(gpu_work *w, const shoal_box *box) {
     const int64_t **to[] = {&w->box.size, &w->box.to_dims, &w->box.to_start, &w->box.from_dims,
                             &w->box.from_start};
     const int64_t *from[] = {box->size, box->to_dims, box->to_start, box->from_dims,
@@ -470,7 +452,7 @@ static backend_span span_of(shoal_binding place) {
 static shoal_status move(shoal_device *device, kind what, const shoal_binding *buffers,
                          backend_span to, backend_span from, void *host, const shoal_box *box,
                          const shoal_points *points) {
-    opencl_work *w;
+    gpu_work *w;
     SHOAL_TRY(backend_check_box(to, from, box));
     SHOAL_TRY(work_new(device, what, what == COPY ? 2 : 1, buffers, points, &w));
     keep_box(w, box);
@@ -478,28 +460,28 @@ static shoal_status move(shoal_device *device, kind what, const shoal_binding *b
     return submit(w, points);
 }
 
-shoal_status opencl_read(shoal_device *device, void *to, shoal_binding from, const shoal_box *box,
-                         const shoal_points *points) {
+shoal_status gpu_read(shoal_device *device, void *to, shoal_binding from, const shoal_box *box,
+                      const shoal_points *points) {
     return move(device, READ, &from, backend_host_span(to), span_of(from), to, box, points);
 }
 
-shoal_status opencl_write(shoal_device *device, shoal_binding to, const void *from,
-                          const shoal_box *box, const shoal_points *points) {
+shoal_status gpu_write(shoal_device *device, shoal_binding to, const void *from,
+                       const shoal_box *box, const shoal_points *points) {
     return move(device, WRITE, &to, span_of(to), backend_host_span(from), (void *)from, box,
                 points);
 }
 
-shoal_status opencl_copy(shoal_device *device, shoal_binding to, shoal_binding from,
-                         const shoal_box *box, const shoal_points *points) {
+shoal_status gpu_copy(shoal_device *device, shoal_binding to, shoal_binding from,
+                      const shoal_box *box, const shoal_points *points) {
     const shoal_binding both[] = {to, from};
     return move(device, COPY, both, span_of(to), span_of(from), NULL, box, points);
 }
 
-shoal_status opencl_upload(shoal_device *device, shoal_memory *to, void *from, size_t bytes) {
+shoal_status gpu_upload(shoal_device *device, shoal_memory *to, void *from, size_t bytes) {
     const shoal_binding place = {to, 0};
     const int64_t size = (int64_t)bytes, zero = 0;
     const shoal_box all = {1, 1, &size, &size, &zero, &size, &zero};
-    opencl_work *w;
+    gpu_work *w;
     shoal_status status = work_new(device, UPLOAD, 1, &place, NULL, &w);
     if (status) {
         free(from);
@@ -516,20 +498,20 @@ static shoal_status hold_workspace(shoal_device *device, size_t bytes, shoal_mem
     if (!bytes) return SHOAL_OK;
     if (!device->workspace || device->workspace->bytes < bytes) {
         shoal_memory *fresh;
-        SHOAL_TRY(opencl_memory_new(device, bytes, &fresh));
-        if (device->workspace) opencl_memory_free(device, device->workspace);
+        SHOAL_TRY(gpu_memory_new(device, bytes, &fresh));
+        if (device->workspace) gpu_memory_free(device, device->workspace);
         device->workspace = fresh;
     }
-    *out = opencl_memory_retain(device->workspace);
+    *out = gpu_memory_retain(device->workspace);
     return SHOAL_OK;
 }
 
-static shoal_status check_buffers(const opencl_program *p, const shoal_binding *buffers,
+static shoal_status check_buffers(const gpu_program *p, const shoal_binding *buffers,
                                   size_t n_buffers) {
     const shoal_graph *g = p->g;
     if (n_buffers != (size_t)g->n_inputs + g->n_outputs)
-        return base_fail(SHOAL_INVALID, "opencl: %zu buffers for %u inputs and %u outputs",
-                         n_buffers, g->n_inputs, g->n_outputs);
+        return base_fail(SHOAL_INVALID, "%s: %zu buffers for %u inputs and %u outputs",
+                         p->device->driver->name, n_buffers, g->n_inputs, g->n_outputs);
     for (size_t i = 0; i < n_buffers; i++) {
         bool in = i < g->n_inputs;
         const shoal_type *type = &g->values[in ? g->inputs[i] : g->outputs[i - g->n_inputs]].type;
@@ -541,13 +523,12 @@ static shoal_status check_buffers(const opencl_program *p, const shoal_binding *
     return SHOAL_OK;
 }
 
-shoal_status opencl_run(shoal_device *device, shoal_executable *executable,
-                        const shoal_binding *buffers, size_t n_buffers,
-                        const shoal_points *points) {
-    opencl_program *p = &executable->program;
-    opencl_work *w;
+shoal_status gpu_run(shoal_device *device, shoal_executable *executable,
+                     const shoal_binding *buffers, size_t n_buffers, const shoal_points *points) {
+    gpu_program *p = &executable->program;
+    gpu_work *w;
     SHOAL_TRY(check_buffers(p, buffers, n_buffers));
-    if (!p->built) SHOAL_TRY(opencl_build(p));
+    if (!p->built) SHOAL_TRY(gpu_build(p));
     SHOAL_TRY(work_new(device, RUN, n_buffers, buffers, points, &w));
     shoal_status status = hold_workspace(device, p->workspace, &w->workspace);
     if (status) {

@@ -1,7 +1,7 @@
 /* Kernels from source. What one device has built it keeps in files for the next process: a file is
  * named by the hash of its source, of the device, its driver and the compiler's options, and says
  * all of these again; one that is broken, or of something else, is made again. */
-#include "backend/opencl/device.h"
+#include "backend/gpu/gpu.h"
 
 #include "base/os.h"
 
@@ -15,33 +15,32 @@
 
 /* ---- kernels ---- */
 
-static void add_pending(shoal_device *device, opencl_kernel *k) {
+static void add_pending(shoal_device *device, gpu_kernel *k) {
     if (k->kernel || k->is_pending) return;
     k->is_pending = true;
     k->next = device->pending;
     device->pending = k;
 }
 
-shoal_status opencl_kernel_new(shoal_device *device, base_str *text, bool alone,
-                               opencl_kernel **out) {
+shoal_status gpu_kernel_new(shoal_device *device, base_str *text, bool alone, gpu_kernel **out) {
     size_t size;
     shoal_status status = base_str_status(text);
     char *taken = status ? NULL : base_str_take(text, &size);
     base_str_fini(text);
-    if (!taken) return status ? status : base_fail(SHOAL_NO_MEMORY, "opencl: no memory");
+    if (!taken) return status ? status : gpu_fail_memory(device, "a kernel");
     uint64_t hash = base_hash(taken, strlen(taken));
     pthread_mutex_lock(&device->building);
     /* Whoever has the same hash but another text takes the next number. */
-    opencl_kernel *k;
+    gpu_kernel *k;
     while ((k = base_map_get(&device->kernels, hash)) && strcmp(k->text, taken)) hash++;
     if (k) {
         k->refs++;
         free(taken);
     } else if (!(k = calloc(1, sizeof *k))) {
         free(taken);
-        status = base_fail(SHOAL_NO_MEMORY, "opencl: no memory for a kernel");
+        status = gpu_fail_memory(device, "a kernel");
     } else {
-        *k = (opencl_kernel){.hash = hash, .refs = 1, .text = taken};
+        *k = (gpu_kernel){.hash = hash, .refs = 1, .text = taken};
         status = base_map_set(&device->kernels, hash, k);
         if (status) {
             free(taken);
@@ -55,16 +54,16 @@ shoal_status opencl_kernel_new(shoal_device *device, base_str *text, bool alone,
     return status;
 }
 
-void opencl_kernel_release(shoal_device *device, opencl_kernel *kernel) {
+void gpu_kernel_release(shoal_device *device, gpu_kernel *kernel) {
     pthread_mutex_lock(&device->building);
     if (!--kernel->refs) {
         base_map_remove(&device->kernels, kernel->hash);
-        opencl_kernel **at = &device->pending;
+        gpu_kernel **at = &device->pending;
         while (*at && *at != kernel) at = &(*at)->next;
         if (*at) *at = kernel->next;
-        if (kernel->kernel) device->cl->ReleaseKernel(kernel->kernel);
+        if (kernel->kernel) device->driver->forget(device, kernel->kernel);
         if (kernel->program && !--kernel->program->refs) {
-            device->cl->ReleaseProgram(kernel->program->program);
+            device->driver->unload(device, kernel->program->program);
             free(kernel->program);
         }
         free(kernel->text);
@@ -79,27 +78,32 @@ typedef struct entry {
     char magic[16];
     uint64_t source, identity, size, sum; /* sum: of the binary */
 } entry;
-static const char magic[16] = "shoal opencl 1\n";
 
 enum { MOST_BINARY = 1 << 28, PATH_ROOM = 1024 };
+
+static void magic_of(const shoal_device *device, char out[16]) {
+    memset(out, 0, 16);
+    snprintf(out, 16, "shoal %s 1\n", device->driver->name);
+}
 
 /* The entry's path, in a folder that is made when `create`; false: there is none to use. */
 static bool path_of(const shoal_device *device, uint64_t source, bool create, char *out,
                     size_t room) {
     char folder[PATH_ROOM];
     if (base_os_cache_folder(create, folder, sizeof folder)) return false;
-    int n = snprintf(out, room, "%s/opencl", folder);
+    int n = snprintf(out, room, "%s/%s", folder, device->driver->name);
     if (n < 0 || (size_t)n >= room) return false;
     if (create && mkdir(out, 0700) && errno != EEXIST) return false;
-    n = snprintf(out, room, "%s/opencl/%016llx-%016llx", folder,
+    n = snprintf(out, room, "%s/%s/%016llx-%016llx", folder, device->driver->name,
                  (unsigned long long)device->identity, (unsigned long long)source);
     return n > 0 && (size_t)n < room;
 }
 
 /* The binary of a source, to be freed; NULL: there is none that is whole. */
 static unsigned char *read_entry(const shoal_device *device, uint64_t source, size_t *size) {
-    char path[PATH_ROOM];
+    char path[PATH_ROOM], magic[16];
     entry e;
+    magic_of(device, magic);
     if (!path_of(device, source, false, path, sizeof path)) return NULL;
     FILE *file = fopen(path, "rb");
     if (!file) return NULL;
@@ -127,7 +131,7 @@ static void write_entry(const shoal_device *device, uint64_t source, const unsig
                .identity = device->identity,
                .size = size,
                .sum = base_hash(binary, size)};
-    memcpy(e.magic, magic, sizeof magic);
+    magic_of(device, e.magic);
     if (!path_of(device, source, true, path, sizeof path)) return;
     snprintf(beside, sizeof beside, "%s.%ld-%p", path, (long)getpid(), (const void *)device);
     FILE *file = fopen(beside, "wb");
@@ -138,94 +142,36 @@ static void write_entry(const shoal_device *device, uint64_t source, const unsig
 
 /* ---- building ---- */
 
-static cl_program from_binary(const shoal_device *device, const unsigned char *binary,
-                              size_t size) {
-    cl_int code, fits;
-    cl_program program = device->cl->CreateProgramWithBinary(device->context, 1, &device->id, &size,
-                                                             &binary, &fits, &code);
-    if (code) return NULL;
-    if (!fits && !device->cl->BuildProgram(program, 1, &device->id, device->options, NULL, NULL))
-        return program;
-    device->cl->ReleaseProgram(program);
-    return NULL;
-}
-
-static void keep_binary(const shoal_device *device, cl_program program, uint64_t source) {
+static void keep_binary(shoal_device *device, void *program, uint64_t source) {
     size_t size = 0;
-    if (device->cl->GetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, NULL) ||
-        !size || size >= MOST_BINARY)
-        return;
-    unsigned char *binary = malloc(size);
-    if (binary &&
-        !device->cl->GetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof binary, &binary, NULL))
-        write_entry(device, source, binary, size);
+    unsigned char *binary = device->driver->binary(device, program, &size);
+    if (binary && size && size < MOST_BINARY) write_entry(device, source, binary, size);
     free(binary);
 }
 
-/* The compiler's own words, of which the first are kept. */
-static shoal_status fail_build(const shoal_device *device, cl_program program, cl_int code) {
-    char log[400] = "";
-    size_t size = 0;
-    shoal_status status = opencl_fail(device, "BuildProgram", code);
-    device->cl->GetProgramBuildInfo(program, device->id, CL_PROGRAM_BUILD_LOG, 0, NULL, &size);
-    char *text = malloc(size + 1);
-    if (text && !device->cl->GetProgramBuildInfo(program, device->id, CL_PROGRAM_BUILD_LOG, size,
-                                                 text, NULL)) {
-        text[size] = 0;
-        snprintf(log, sizeof log, "%s", text);
-    }
-    free(text);
-    return *log
-               ? base_fail(status, "opencl: %s: a kernel could not be built: %s", device->name, log)
-               : status;
-}
-
-static shoal_status from_source(const shoal_device *device, const base_str *source,
-                                cl_program *out) {
-    cl_int code;
-    const char *text = source->data;
-    cl_program program =
-        device->cl->CreateProgramWithSource(device->context, 1, &text, &source->size, &code);
-    if (code) return opencl_fail(device, "CreateProgramWithSource", code);
-    code = device->cl->BuildProgram(program, 1, &device->id, device->options, NULL, NULL);
-    if (!code) {
-        *out = program;
-        return SHOAL_OK;
-    }
-    shoal_status status = fail_build(device, program, code);
-    device->cl->ReleaseProgram(program);
-    return status;
-}
-
-static shoal_status program_of(const shoal_device *device, const base_str *source,
-                               cl_program *out) {
+static shoal_status program_of(shoal_device *device, const base_str *source, void **out) {
     uint64_t hash = base_hash(source->data, source->size);
     size_t size;
     unsigned char *binary = read_entry(device, hash, &size);
-    *out = binary ? from_binary(device, binary, size) : NULL;
+    *out = binary ? device->driver->load(device, binary, size) : NULL;
     free(binary);
     if (*out) return SHOAL_OK;
-    SHOAL_TRY(from_source(device, source, out));
+    SHOAL_TRY(device->driver->build(device, source, out));
     keep_binary(device, *out, hash);
     return SHOAL_OK;
 }
 
-static void name_of(const opencl_kernel *k, char out[24]) {
+static void name_of(const gpu_kernel *k, char out[24]) {
     snprintf(out, 24, "k%016llx", (unsigned long long)k->hash);
 }
 
 /* The kernels get their parts of a program. `building` is held. */
-static shoal_status take_kernels(shoal_device *device, opencl_built *built) {
+static shoal_status take_kernels(shoal_device *device, gpu_built *built) {
     char name[24];
-    cl_int code = CL_SUCCESS;
     while (device->pending) {
-        opencl_kernel *k = device->pending;
+        gpu_kernel *k = device->pending;
         name_of(k, name);
-        k->kernel = device->cl->CreateKernel(built->program, name, &code);
-        if (code) {
-            k->kernel = NULL;
-            return opencl_fail(device, "CreateKernel", code);
-        }
+        SHOAL_TRY(device->driver->kernel(device, built->program, name, &k->kernel));
         k->program = built;
         built->refs++;
         k->is_pending = false;
@@ -235,17 +181,17 @@ static shoal_status take_kernels(shoal_device *device, opencl_built *built) {
 }
 
 static int by_hash(const void *a, const void *b) {
-    const opencl_kernel *const *x = a, *const *y = b;
+    const gpu_kernel *const *x = a, *const *y = b;
     return (*x)->hash < (*y)->hash ? -1 : (*x)->hash > (*y)->hash;
 }
 
 /* In the order of their hashes, so that the same kernels are the same program. */
 static shoal_status render_pending(const shoal_device *device, base_str *out) {
     size_t n = 0, at = 0;
-    for (const opencl_kernel *k = device->pending; k; k = k->next) n++;
-    const opencl_kernel **all = calloc(n + 1, sizeof *all);
-    if (!all) return base_fail(SHOAL_NO_MEMORY, "opencl: no memory to build %zu kernels", n);
-    for (const opencl_kernel *k = device->pending; k; k = k->next) all[at++] = k;
+    for (const gpu_kernel *k = device->pending; k; k = k->next) n++;
+    const gpu_kernel **all = calloc(n + 1, sizeof *all);
+    if (!all) return gpu_fail_memory(device, "the kernels of a program");
+    for (const gpu_kernel *k = device->pending; k; k = k->next) all[at++] = k;
     qsort(all, n, sizeof *all, by_hash);
     fuse_render_prelude(&device->dialect, out);
     for (size_t i = 0; i < n; i++) {
@@ -262,14 +208,14 @@ static shoal_status render_pending(const shoal_device *device, base_str *out) {
 static shoal_status build_pending(shoal_device *device) {
     base_str source;
     base_str_init(&source);
-    opencl_built *built = calloc(1, sizeof *built);
-    shoal_status status = built ? render_pending(device, &source)
-                                : base_fail(SHOAL_NO_MEMORY, "opencl: no memory for a program");
+    gpu_built *built = calloc(1, sizeof *built);
+    shoal_status status =
+        built ? render_pending(device, &source) : gpu_fail_memory(device, "a program");
     if (!status) status = program_of(device, &source, &built->program);
     if (!status) {
         built->refs = 1;
         status = take_kernels(device, built);
-        if (!--built->refs) device->cl->ReleaseProgram(built->program);
+        if (!--built->refs) device->driver->unload(device, built->program);
     }
     if (built && !built->refs) free(built);
     base_str_fini(&source);
@@ -280,11 +226,11 @@ static shoal_status build_pending(shoal_device *device) {
 }
 
 /* The source of users' operations. */
-static shoal_status build_alone(opencl_program *p) {
+static shoal_status build_alone(gpu_program *p) {
     for (uint32_t i = 0; i < p->n_launches; i++) {
-        const opencl_launch *launch = &p->launches[i];
+        const gpu_launch *launch = &p->launches[i];
         if (!launch->custom || launch->kernel->kernel) continue;
-        opencl_kernel *others = p->device->pending;
+        gpu_kernel *others = p->device->pending;
         p->device->pending = NULL;
         add_pending(p->device, launch->kernel);
         shoal_status status = build_pending(p->device);
@@ -294,14 +240,14 @@ static shoal_status build_alone(opencl_program *p) {
     return SHOAL_OK;
 }
 
-shoal_status opencl_build(opencl_program *p) {
+shoal_status gpu_build(gpu_program *p) {
     shoal_device *device = p->device;
     pthread_mutex_lock(&device->building);
     shoal_status status = build_alone(p);
     for (int turn = 0; turn < 2 && !status; turn++) {
         bool lacks = false;
         for (uint32_t i = 0; i < p->n_launches; i++) {
-            opencl_kernel *k = p->launches[i].kernel;
+            gpu_kernel *k = p->launches[i].kernel;
             if (!k || k->kernel) continue;
             lacks = true;
             add_pending(device, k);

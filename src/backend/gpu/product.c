@@ -1,4 +1,5 @@
-/* dot_general. Three kernels, of which one is taken by the shape and the device:
+/* dot_general. By the library of the device's vendor, where there is one and the operands lie as it
+ * takes them; else by one of three kernels, by the shape and the device:
  *
  * - direct: a work-item for each element of the result. Any type; the rest is for floats that are
  *   worth it.
@@ -9,20 +10,21 @@
  *
  * Operands are any views; the result is dense: batch, rows, columns. Sums are in f32, or f64 for
  * f64; their order along k follows from the shape alone. */
-#include "backend/opencl/device.h"
+#include "backend/gpu/gpu.h"
 #include "backend/ref/ref.h"
 
 enum {
     TILE = 64,  /* tiled: results of a group along either side */
     DEPTH = 16, /* and how deep it goes at a time; also work-items along either side */
     EACH = TILE / DEPTH,
-    ROWS = 8,       /* panels: rows of one of the left side */
-    WORTH = 1 << 15 /* multiplications from which on that is not done directly */
+    ROWS = 8,           /* panels: rows of one of the left side */
+    WORTH = 1 << 15,    /* multiplications from which on that is not done directly */
+    MOST_GROUPS = 65535 /* along the second axis, of a launch for CUDA */
 };
 #define LONG_WORK 1e11 /* multiplications of one launch: a second or so */
 
 typedef struct product {
-    opencl_program *p;
+    gpu_program *p;
     const shoal_node *node;
     ref_dot axes;
     int64_t batch, m, n, k;
@@ -33,12 +35,12 @@ typedef struct product {
 
 static bool is_half(uint8_t dtype) { return dtype == SHOAL_F16 || dtype == SHOAL_BF16; }
 
-bool opencl_product_fits(const shoal_device *device, const shoal_graph *g, const shoal_node *node) {
+bool gpu_product_fits(const shoal_device *device, const shoal_graph *g, const shoal_node *node) {
     return node->op == GRAPH_DOT_GENERAL &&
            (device->dialect.has_f64 || g->values[node->first_output].type.dtype != SHOAL_F64);
 }
 
-static product product_of(opencl_program *p, const shoal_node *node) {
+static product product_of(gpu_program *p, const shoal_node *node) {
     const fuse_index lhs = fuse_index_of(&p->plan, node->inputs[0]);
     const fuse_index rhs = fuse_index_of(&p->plan, node->inputs[1]);
     product x = {.p = p,
@@ -110,27 +112,28 @@ static void render_mad(const product *x, base_str *out) {
     const char *fast = x->dtype == SHOAL_F64 ? "FP_FAST_FMA" : "FP_FAST_FMAF";
     base_str_format(out,
                     "#undef MAD\n#if defined(%s) || defined(__FMA__) || "
-                    "defined(__ARM_FEATURE_FMA)\n#define MAD(a, b, c) fma(a, b, c)\n#else\n"
+                    "defined(__ARM_FEATURE_FMA) || defined(__CUDACC__)\n#define MAD(a, b, c) "
+                    "MATH_%s(fma)(a, b, c)\n#else\n"
                     "#define MAD(a, b, c) ((a) * (b) + (c))\n#endif\n",
-                    fast);
+                    fast, x->number);
 }
 
-static void render_head(const product *x, base_str *out) {
+static void render_head(const product *x, const char *kernel, base_str *out) {
     const char *type = fuse_memory_type(x->dtype);
     base_str_format(out,
-                    "KERNEL NAME(POINTER(const %s, x0), POINTER(const %s, x1), POINTER(%s, y0) "
+                    "%s NAME(POINTER(const %s, x0), POINTER(const %s, x1), POINTER(%s, y0) "
                     "PARAMETERS) {\nSTART(x0)\nSTART(x1)\nSTART(y0)\n",
-                    type, type, type);
+                    kernel, type, type, type);
 }
 
 /* ---- direct ---- */
 
 static shoal_status add_direct(const product *x) {
-    opencl_launch *launch;
+    gpu_launch *launch;
     base_str text;
     base_str_init(&text);
     render_mad(x, &text);
-    render_head(x, &text);
+    render_head(x, "KERNEL", &text);
     base_str_format(&text,
                     "ITEM_BEGIN\nconst i64 n = item %% %lld, m = item / %lld %% %lld, b = item / "
                     "%lld;\nx0 += ",
@@ -157,8 +160,8 @@ static shoal_status add_direct(const product *x) {
     base_str_text(&text, "}\n");
     render_result(x, "item", "sum", &text);
     base_str_text(&text, "ITEM_END\n}\n");
-    SHOAL_TRY(opencl_launch_new(x->p, &text, x->args, 2, 1, 0, &launch));
-    opencl_spread(x->p, launch, x->batch * x->m * x->n);
+    SHOAL_TRY(gpu_launch_new(x->p, &text, x->args, 2, 1, 0, &launch));
+    gpu_spread(x->p, launch, x->batch * x->m * x->n);
     return SHOAL_OK;
 }
 
@@ -189,22 +192,23 @@ static void render_bring(const product *x, int side, base_str *out) {
 
 static shoal_status add_tiled(const product *x) {
     int64_t rows = (x->m + TILE - 1) / TILE, columns = (x->n + TILE - 1) / TILE;
-    opencl_launch *launch;
+    gpu_launch *launch;
     base_str text;
+    char kernel[32];
     base_str_init(&text);
     render_mad(x, &text);
     /* So that the compiler does not take more registers than so many work-items have. */
-    base_str_format(&text, "__attribute__((reqd_work_group_size(%d, %d, 1)))\n", DEPTH, DEPTH);
-    render_head(x, &text);
+    snprintf(kernel, sizeof kernel, "KERNEL_OF(%d, %d)", DEPTH, DEPTH);
+    render_head(x, kernel, &text);
     base_str_format(&text,
-                    "__local %s t0[%d][%d], t1[%d][%d];\n"
-                    "const i32 c = get_local_id(0), r = get_local_id(1), local_id = r * %d + c;\n"
-                    "const i64 tile = get_global_id(1) / %d, b = tile / %lld;\n"
-                    "const i64 m0 = tile %% %lld * %d, n0 = get_global_id(0) / %d * %d;\n"
+                    "SHARED %s t0[%d][%d], t1[%d][%d];\n"
+                    "const i32 c = LOCAL_0, r = LOCAL_1, local_id = r * %d + c;\n"
+                    "const i64 tile = GROUP_1 + items / %d, b = tile / %lld;\n"
+                    "const i64 m0 = tile %% %lld * %d, n0 = GROUP_0 * %d;\n"
                     "%s sums[%d][%d];\n"
                     "for (i32 i = 0; i < %d; i++) for (i32 j = 0; j < %d; j++) sums[i][j] = 0;\n",
                     x->number, DEPTH, TILE + 1, DEPTH, TILE + 1, DEPTH, DEPTH, (long long)rows,
-                    (long long)rows, TILE, DEPTH, TILE, x->number, EACH, EACH, EACH, EACH);
+                    (long long)rows, TILE, TILE, x->number, EACH, EACH, EACH, EACH);
     for (int side = 0; side < 2; side++) {
         base_str_format(&text, "x%d += ", side);
         render_offset(&x->axes.batch, side, "b", &text);
@@ -214,13 +218,13 @@ static shoal_status add_tiled(const product *x) {
     render_bring(x, 0, &text);
     render_bring(x, 1, &text);
     base_str_format(&text,
-                    "barrier(CLK_LOCAL_MEM_FENCE);\n"
+                    "BARRIER;\n"
                     "for (i32 d = 0; d < %d; d++)\nfor (i32 i = 0; i < %d; i++)\n"
                     "for (i32 j = 0; j < %d; j++)\n",
                     DEPTH, EACH, EACH);
     render_sum(x, "sums[i][j]", "t0[d][r + 16 * i]", "t1[d][c + 16 * j]", &text);
     base_str_format(&text,
-                    "barrier(CLK_LOCAL_MEM_FENCE);\n}\n"
+                    "BARRIER;\n}\n"
                     "for (i32 i = 0; i < %d; i++) for (i32 j = 0; j < %d; j++) {\n"
                     "const i64 m = m0 + r + 16 * i, n = n0 + c + 16 * j;\n"
                     "if (m < %lld && n < %lld) ",
@@ -229,13 +233,14 @@ static shoal_status add_tiled(const product *x) {
     snprintf(at, sizeof at, "(b * %lld + m) * (i64)%lld + n", (long long)x->m, (long long)x->n);
     render_result(x, at, "sums[i][j]", &text);
     base_str_text(&text, "}\n}\n");
-    SHOAL_TRY(opencl_launch_new(x->p, &text, x->args, 2, 1, 0, &launch));
+    SHOAL_TRY(gpu_launch_new(x->p, &text, x->args, 2, 1, 0, &launch));
     launch->items = 1;
     launch->local[0] = launch->local[1] = DEPTH;
     launch->global[0] = (size_t)columns * DEPTH;
     launch->global[1] = (size_t)(rows * x->batch) * DEPTH;
     double work = (double)TILE * (double)x->n * (double)x->k;
-    launch->slab = (size_t)(LONG_WORK / work + 1) * DEPTH;
+    double slab = LONG_WORK / work + 1;
+    launch->slab = (size_t)(slab < MOST_GROUPS ? slab : MOST_GROUPS) * DEPTH;
     return SHOAL_OK;
 }
 
@@ -261,7 +266,7 @@ static panels panels_of(const product *x) {
 static shoal_status add_pack(const product *x, const panels *s, int side) {
     const ref_axes *free = side ? &x->axes.rhs_free : &x->axes.lhs_free;
     int64_t width = s->width[side], count = s->count[side], extent = side ? x->n : x->m;
-    opencl_launch *launch;
+    gpu_launch *launch;
     base_str text, at;
     base_str_init(&text);
     base_str_init(&at);
@@ -289,8 +294,8 @@ static shoal_status add_pack(const product *x, const panels *s, int side) {
         base_str_fini(&text);
         return status;
     }
-    SHOAL_TRY(opencl_launch_new(x->p, &text, &x->args[side], 1, 0, OPENCL_SCRATCH, &launch));
-    opencl_spread(x->p, launch, x->batch * count * x->k);
+    SHOAL_TRY(gpu_launch_new(x->p, &text, &x->args[side], 1, 0, GPU_SCRATCH, &launch));
+    gpu_spread(x->p, launch, x->batch * count * x->k);
     if (side) {
         launch->shared = x->p->n_launches - 1;
         return SHOAL_OK;
@@ -329,7 +334,7 @@ static void render_stores(const product *x, const panels *s, base_str *out) {
 }
 
 static shoal_status add_multiply(const product *x, const panels *s) {
-    opencl_launch *launch;
+    gpu_launch *launch;
     base_str text;
     char vector[32];
     snprintf(vector, sizeof vector, "%s%lld", x->dtype == SHOAL_F64 ? "double" : "float",
@@ -339,7 +344,7 @@ static shoal_status add_multiply(const product *x, const panels *s) {
     base_str_format(&text,
                     "KERNEL NAME(POINTER(%s, y0), POINTER(const %s, z0), POINTER(const %s, z1) "
                     "PARAMETERS) {\nSTART(y0)\nSTART(z0)\nSTART(z1)\n"
-                    "const i64 row = get_global_id(0), column = get_global_id(1);\n"
+                    "const i64 row = get_global_id(0), column = get_global_id(1) + items;\n"
                     "const i64 b = column / %lld, m0 = row * %d, n0 = column %% %lld * %lld;\n"
                     "z0 += (b * %lld + row) * (i64)%lld;\nz1 += column * (i64)%lld;\n"
                     "y0 += (b * %lld + m0) * (i64)%lld + n0;\n",
@@ -359,7 +364,7 @@ static shoal_status add_multiply(const product *x, const panels *s) {
     base_str_format(&text, "z0 += %d;\nz1 += %lld;\n}\n", ROWS, (long long)s->width[1]);
     render_stores(x, s, &text);
     base_str_text(&text, "}\n");
-    SHOAL_TRY(opencl_launch_new(x->p, &text, &x->args[2], 0, 1, OPENCL_SCRATCH, &launch));
+    SHOAL_TRY(gpu_launch_new(x->p, &text, &x->args[2], 0, 1, GPU_SCRATCH, &launch));
     launch->shared = x->p->n_launches - 2;
     launch->items = 1;
     launch->global[0] = (size_t)s->count[0];
@@ -376,14 +381,58 @@ static shoal_status add_panels(const product *x) {
     return add_multiply(x, &s);
 }
 
+/* ---- by a library ---- */
+
+/* The one stride of some axes in an operand; false: they have several. */
+static bool one_stride(const ref_axes *axes, int side, int64_t *stride) {
+    int64_t inner = 0;
+    *stride = 0;
+    for (uint32_t i = axes->n; i-- > 0;) {
+        if (axes->size[i] == 1) continue;
+        if (inner && axes->stride[side][i] != *stride * inner) return false;
+        if (!inner) *stride = axes->stride[side][i];
+        inner = (inner ? inner : 1) * axes->size[i];
+    }
+    return true;
+}
+
+/* A matrix, row by row or column by column, whose rows or columns do not overlap. */
+static bool lies(int64_t rows, int64_t row, int64_t columns, int64_t column, bool *transposed,
+                 int64_t *lead) {
+    *transposed = columns > 1 && column != 1;
+    if (*transposed && rows > 1 && row != 1) return false;
+    int64_t along = *transposed ? rows : columns, across = *transposed ? columns : rows;
+    *lead = across == 1 ? along : *transposed ? column : row;
+    return *lead >= along && *lead <= INT32_MAX;
+}
+
+static bool as_matrices(const product *x, gpu_matrices *out) {
+    int64_t m, n, k[2], b[2];
+    *out = (gpu_matrices){.dtype = x->dtype, .batch = x->batch, .m = x->m, .n = x->n, .k = x->k};
+    if (x->batch > MOST_GROUPS || x->m > INT32_MAX || x->n > INT32_MAX || x->k > INT32_MAX)
+        return false;
+    for (int side = 0; side < 2; side++) {
+        if (!one_stride(&x->axes.contracting, side, &k[side]) ||
+            !one_stride(&x->axes.batch, side, &b[side]) || b[side] < 0)
+            return false;
+        out->apart[side] = b[side];
+    }
+    return one_stride(&x->axes.lhs_free, 0, &m) && one_stride(&x->axes.rhs_free, 1, &n) &&
+           lies(x->m, m, x->k, k[0], &out->transposed[0], &out->lead[0]) &&
+           lies(x->k, k[1], x->n, n, &out->transposed[1], &out->lead[1]);
+}
+
 /* ---- which ---- */
 
-shoal_status opencl_product_add(opencl_program *p, const shoal_node *node) {
+shoal_status gpu_product_add(gpu_program *p, const shoal_node *node) {
     const product x = product_of(p, node);
     double work = (double)x.m * (double)x.n * (double)x.k;
     bool floats = shoal_dtype_kind((shoal_dtype)x.dtype) == 'f';
-    if (!floats || work * (double)x.batch < WORTH || x.m < ROWS / 2 || x.n < ROWS / 2)
-        return add_direct(&x);
+    if (!floats || work * (double)x.batch < WORTH) return add_direct(&x);
+    gpu_matrices matrices;
+    if (p->device->multiplies && as_matrices(&x, &matrices))
+        return gpu_launch_multiply(p, x.args, &matrices);
+    if (x.m < ROWS / 2 || x.n < ROWS / 2) return add_direct(&x);
     if (p->device->is_cpu) return add_panels(&x);
     return p->device->most_local < DEPTH * DEPTH ? add_direct(&x) : add_tiled(&x);
 }

@@ -1,15 +1,15 @@
 /* From a graph to launches, and their places in memory. */
-#include "backend/opencl/device.h"
+#include "backend/gpu/gpu.h"
 #include "backend/common.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static size_t element_bytes(const opencl_program *p, uint32_t value) {
+static size_t element_bytes(const gpu_program *p, uint32_t value) {
     return shoal_dtype_size((shoal_dtype)p->g->values[value].type.dtype);
 }
 
-static size_t bytes_of(const opencl_program *p, uint32_t value) {
+static size_t bytes_of(const gpu_program *p, uint32_t value) {
     return (size_t)base_type_bytes(&p->g->values[value].type);
 }
 
@@ -25,11 +25,11 @@ static bool has_types(const shoal_device *device, const shoal_graph *g, const sh
 
 static bool is_own(const shoal_device *device, const shoal_graph *g, const shoal_node *node) {
     return has_types(device, g, node) &&
-           (opencl_product_fits(device, g, node) || opencl_index_fits(device, g, node) ||
-            opencl_custom_fits(g, node));
+           (gpu_product_fits(device, g, node) || gpu_index_fits(device, g, node) ||
+            gpu_custom_fits(device, g, node));
 }
 
-bool opencl_supports(shoal_device *device, const shoal_graph *g, const shoal_node *node) {
+bool gpu_supports(shoal_device *device, const shoal_graph *g, const shoal_node *node) {
     if (node->op >= GRAPH_OP_BUILT_IN || node->n_inputs > device->loads) return false;
     return fuse_renders(&device->dialect, g, node) != FUSE_OWN || is_own(device, g, node);
 }
@@ -37,38 +37,38 @@ bool opencl_supports(shoal_device *device, const shoal_graph *g, const shoal_nod
 static fuse_choice choose(const shoal_device *device, const shoal_graph *g,
                           const shoal_node *node) {
     fuse_choice choice = {.role = (uint8_t)fuse_renders(&device->dialect, g, node)};
-    if (choice.role != FUSE_OWN || opencl_product_fits(device, g, node)) choice.views = UINT32_MAX;
+    if (choice.role != FUSE_OWN || gpu_product_fits(device, g, node)) choice.views = UINT32_MAX;
     return choice;
 }
 
 /* ---- launches ---- */
 
-static shoal_status launch_at_end(opencl_program *p, opencl_launch **out) {
+static shoal_status launch_at_end(gpu_program *p, gpu_launch **out) {
     if (p->n_launches == p->room) {
         uint32_t room = 2 * p->room + 16;
-        opencl_launch *more = realloc(p->launches, room * sizeof *more);
-        if (!more) return base_fail(SHOAL_NO_MEMORY, "opencl: no memory for %u launches", room);
+        gpu_launch *more = realloc(p->launches, room * sizeof *more);
+        if (!more) return gpu_fail_memory(p->device, "launches");
         p->launches = more;
         p->room = room;
     }
     *out = &p->launches[p->n_launches];
-    **out = (opencl_launch){.global = {1, 1}, .local = {1, 1}};
+    **out = (gpu_launch){.global = {1, 1}, .local = {1, 1}};
     return SHOAL_OK;
 }
 
-static shoal_status launch_new(opencl_program *p, base_str *text, const uint32_t *args,
+static shoal_status launch_new(gpu_program *p, base_str *text, const uint32_t *args,
                                uint32_t n_reads, uint32_t n_writes, uint32_t n_scratch,
-                               const char *custom, opencl_launch **out) {
+                               const char *custom, gpu_launch **out) {
     uint32_t n = n_reads + n_writes;
     uint32_t *own = base_arena_array(&p->arena, uint32_t, n + (size_t)1);
-    opencl_launch *launch;
+    gpu_launch *launch;
     shoal_status status = own ? launch_at_end(p, &launch) : SHOAL_NO_MEMORY;
     if (status) {
         base_str_fini(text);
         return status;
     }
     if (n) memcpy(own, args, n * sizeof *own);
-    SHOAL_TRY(opencl_kernel_new(p->device, text, custom != NULL, &launch->kernel));
+    SHOAL_TRY(gpu_kernel_new(p->device, text, custom != NULL, &launch->kernel));
     launch->args = own;
     launch->n_reads = n_reads;
     launch->n_writes = n_writes;
@@ -79,20 +79,38 @@ static shoal_status launch_new(opencl_program *p, base_str *text, const uint32_t
     return SHOAL_OK;
 }
 
-shoal_status opencl_launch_new(opencl_program *p, base_str *text, const uint32_t *args,
-                               uint32_t n_reads, uint32_t n_writes, uint32_t n_scratch,
-                               opencl_launch **out) {
+shoal_status gpu_launch_new(gpu_program *p, base_str *text, const uint32_t *args, uint32_t n_reads,
+                            uint32_t n_writes, uint32_t n_scratch, gpu_launch **out) {
     return launch_new(p, text, args, n_reads, n_writes, n_scratch, NULL, out);
 }
 
-shoal_status opencl_launch_custom(opencl_program *p, base_str *text, const char *name,
-                                  const uint32_t *args, uint32_t n_reads, opencl_launch **out) {
+shoal_status gpu_launch_custom(gpu_program *p, base_str *text, const char *name,
+                               const uint32_t *args, uint32_t n_reads, gpu_launch **out) {
     return launch_new(p, text, args, n_reads, 1, 0, name, out);
 }
 
-shoal_status opencl_launch_copy(opencl_program *p, uint32_t to, uint32_t from) {
+shoal_status gpu_launch_multiply(gpu_program *p, const uint32_t *args,
+                                 const gpu_matrices *matrices) {
+    uint32_t *own = base_arena_array(&p->arena, uint32_t, 3);
+    gpu_matrices *kept = base_arena_array(&p->arena, gpu_matrices, 1);
+    gpu_launch *launch;
+    if (!own || !kept) return SHOAL_NO_MEMORY;
+    SHOAL_TRY(launch_at_end(p, &launch));
+    memcpy(own, args, 3 * sizeof *own);
+    *kept = *matrices;
+    launch->args = own;
+    launch->n_args = 3;
+    launch->n_reads = 2;
+    launch->n_writes = 1;
+    launch->matrices = kept;
+    launch->items = 1;
+    p->n_launches++;
+    return SHOAL_OK;
+}
+
+shoal_status gpu_launch_copy(gpu_program *p, uint32_t to, uint32_t from) {
     uint32_t *own = base_arena_array(&p->arena, uint32_t, 2);
-    opencl_launch *launch;
+    gpu_launch *launch;
     if (!own) return SHOAL_NO_MEMORY;
     SHOAL_TRY(launch_at_end(p, &launch));
     own[0] = from;
@@ -104,7 +122,7 @@ shoal_status opencl_launch_copy(opencl_program *p, uint32_t to, uint32_t from) {
     return SHOAL_OK;
 }
 
-void opencl_spread(const opencl_program *p, opencl_launch *launch, int64_t items) {
+void gpu_spread(const gpu_program *p, gpu_launch *launch, int64_t items) {
     size_t local = p->device->local;
     launch->items = items;
     while (local > 1 && local / 2 >= (size_t)items) local /= 2;
@@ -114,25 +132,25 @@ void opencl_spread(const opencl_program *p, opencl_launch *launch, int64_t items
 
 /* ---- compiling ---- */
 
-static shoal_status add_node(opencl_program *p, const shoal_node *node) {
-    if (opencl_product_fits(p->device, p->g, node)) return opencl_product_add(p, node);
-    if (node->op == GRAPH_CUSTOM) return opencl_custom_add(p, node);
-    return opencl_index_add(p, node);
+static shoal_status add_node(gpu_program *p, const shoal_node *node) {
+    if (gpu_product_fits(p->device, p->g, node)) return gpu_product_add(p, node);
+    if (node->op == GRAPH_CUSTOM) return gpu_custom_add(p, node);
+    return gpu_index_add(p, node);
 }
 
-static shoal_status add_launches(opencl_program *p) {
+static shoal_status add_launches(gpu_program *p) {
     const shoal_graph *g = p->g;
     const fuse_limits limits = {
         .operations = p->device->loads, .loads = p->device->loads, .passes = 8, .any_stride = true};
     fuse_choice *choices = calloc(g->n_nodes + (size_t)1, sizeof *choices);
-    if (!choices) return base_fail(SHOAL_NO_MEMORY, "opencl: no memory to compile");
+    if (!choices) return gpu_fail_memory(p->device, "a program");
     for (uint32_t n = 0; n < g->n_nodes; n++) choices[n] = choose(p->device, g, &g->nodes[n]);
     shoal_status status = fuse_plan_make(g, choices, &limits, &p->arena, &p->plan);
     free(choices);
     for (uint32_t s = 0; !status && s < p->plan.n_steps; s++) {
         const fuse_step *step = &p->plan.steps[s];
         status =
-            step->kernel ? opencl_kernel_add(p, step->kernel) : add_node(p, &g->nodes[step->node]);
+            step->kernel ? gpu_kernel_add(p, step->kernel) : add_node(p, &g->nodes[step->node]);
     }
     return status;
 }
@@ -140,13 +158,13 @@ static shoal_status add_launches(opencl_program *p) {
 /* ---- places ---- */
 
 static backend_touch touch(void *context, uint32_t s) {
-    const opencl_launch *launch = &((const opencl_program *)context)->launches[s];
+    const gpu_launch *launch = &((const gpu_program *)context)->launches[s];
     return (backend_touch){launch->n_reads, launch->n_writes, launch->args,
                            launch->args + launch->n_reads};
 }
 
 static bool may_overwrite(void *context, uint32_t s, uint32_t write, uint32_t root) {
-    const opencl_program *p = context;
+    const gpu_program *p = context;
     const fuse_kernel *k = p->launches[s].formed;
     for (uint32_t i = 0; k && i < k->n_loads; i++) {
         const fuse_load *load = &k->loads[i];
@@ -157,8 +175,8 @@ static bool may_overwrite(void *context, uint32_t s, uint32_t write, uint32_t ro
 }
 
 static shoal_status scratch(void *context, uint32_t s, backend_parts *parts) {
-    opencl_launch *launch = &((opencl_program *)context)->launches[s];
-    for (uint32_t i = 0; i < OPENCL_SCRATCH && !launch->shared; i++)
+    gpu_launch *launch = &((gpu_program *)context)->launches[s];
+    for (uint32_t i = 0; i < GPU_SCRATCH && !launch->shared; i++)
         if (launch->scratch[i].bytes)
             SHOAL_TRY(backend_take(parts, launch->scratch[i].bytes, launch->kept,
                                    &launch->scratch[i].at));
@@ -166,7 +184,7 @@ static shoal_status scratch(void *context, uint32_t s, backend_parts *parts) {
 }
 
 /* Inputs, and constants, of which those that lie in memory get theirs: all in one block. */
-static shoal_status settle(opencl_program *p, char **constants, size_t *bytes) {
+static shoal_status settle(gpu_program *p, char **constants, size_t *bytes) {
     const shoal_graph *g = p->g;
     size_t at = 0;
     for (uint32_t i = 0; i < g->n_inputs; i++) {
@@ -187,29 +205,29 @@ static shoal_status settle(opencl_program *p, char **constants, size_t *bytes) {
             value->kind = BACKEND_CONSTANT;
             value->place = at;
             if (turn) memcpy(*constants + at, data->u.bytes, data->count);
-            at += (data->count / OPENCL_ALIGN + 1) * OPENCL_ALIGN; /* of 0 bytes: somewhere, too */
+            at += (data->count / GPU_ALIGN + 1) * GPU_ALIGN; /* of 0 bytes: somewhere, too */
         }
         if (!turn && !(*constants = calloc(1, at + 1)))
-            return base_fail(SHOAL_NO_MEMORY, "opencl: no memory for constants");
+            return gpu_fail_memory(p->device, "constants");
     }
     *bytes = at;
     return SHOAL_OK;
 }
 
 /* Runs come after it in the line. Takes `constants`. */
-static shoal_status upload(opencl_program *p, char *constants, size_t bytes) {
-    shoal_status status = bytes ? opencl_memory_new(p->device, bytes, &p->constants) : SHOAL_OK;
-    if (bytes && !status) return opencl_upload(p->device, p->constants, constants, bytes);
+static shoal_status upload(gpu_program *p, char *constants, size_t bytes) {
+    shoal_status status = bytes ? gpu_memory_new(p->device, bytes, &p->constants) : SHOAL_OK;
+    if (bytes && !status) return gpu_upload(p->device, p->constants, constants, bytes);
     free(constants);
     return status;
 }
 
-static shoal_status place_all(opencl_program *p, const shoal_compile_options *options,
+static shoal_status place_all(gpu_program *p, const shoal_compile_options *options,
                               shoal_compile_report *report) {
     backend_places places = {.plan = &p->plan,
                              .values = p->values,
                              .n_steps = p->n_launches,
-                             .align = OPENCL_ALIGN,
+                             .align = GPU_ALIGN,
                              .context = p,
                              .touch = touch,
                              .may_overwrite = may_overwrite,
@@ -223,52 +241,52 @@ static shoal_status place_all(opencl_program *p, const shoal_compile_options *op
 
 /* Results that lie elsewhere are copied to their outputs: what was given in, constants, what is a
  * result twice. */
-static bool is_at_output(const opencl_program *p, uint32_t o) {
+static bool is_at_output(const gpu_program *p, uint32_t o) {
     uint32_t v = p->g->outputs[o];
     const backend_place *root = &p->values[p->plan.values[v].root];
     return root->kind == BACKEND_OUTPUT && root->place == o;
 }
 
-static shoal_status build(opencl_program *p, const shoal_graph *g,
+static shoal_status build(gpu_program *p, const shoal_graph *g,
                           const shoal_compile_options *options, shoal_compile_report *report) {
     char *constants = NULL;
     size_t bytes = 0;
     for (uint32_t i = 0; i < g->n_nodes; i++)
-        if (!opencl_supports(p->device, g, &g->nodes[i]))
-            return backend_cannot_run("opencl", &g->nodes[i]);
+        if (!gpu_supports(p->device, g, &g->nodes[i]))
+            return backend_cannot_run(p->device->driver->name, &g->nodes[i]);
     SHOAL_TRY(graph_new(0, &p->graph));
     SHOAL_TRY(graph_extract(g, g->inputs, g->n_inputs, g->outputs, g->n_outputs, p->graph));
     p->g = graph_data(p->graph);
     p->values = calloc((size_t)p->g->n_values + 1, sizeof *p->values);
-    if (!p->values) return base_fail(SHOAL_NO_MEMORY, "opencl: no memory to compile");
+    if (!p->values) return gpu_fail_memory(p->device, "a program");
     SHOAL_TRY(add_launches(p));
     SHOAL_TRY(settle(p, &constants, &bytes));
     SHOAL_TRY(upload(p, constants, bytes));
     return place_all(p, options, report);
 }
 
-shoal_status opencl_compile(shoal_device *device, const shoal_graph *g,
-                            const shoal_compile_options *options, shoal_compile_report *report,
-                            shoal_executable **out) {
+shoal_status gpu_compile(shoal_device *device, const shoal_graph *g,
+                         const shoal_compile_options *options, shoal_compile_report *report,
+                         shoal_executable **out) {
     shoal_executable *executable = calloc(1, sizeof *executable);
-    if (!executable) return base_fail(SHOAL_NO_MEMORY, "opencl: no memory for a program");
-    opencl_program *p = &executable->program;
+    if (!executable) return gpu_fail_memory(device, "a program");
+    gpu_program *p = &executable->program;
     p->device = device;
     atomic_init(&p->refs, 1);
     base_arena_init(&p->arena, 0);
     shoal_status status = build(p, g, options, report);
     if (status)
-        opencl_program_release(p);
+        gpu_program_release(p);
     else
         *out = executable;
     return status;
 }
 
-void opencl_program_release(opencl_program *p) {
+void gpu_program_release(gpu_program *p) {
     if (atomic_fetch_sub(&p->refs, 1) != 1) return;
     for (uint32_t i = 0; i < p->n_launches; i++)
-        if (p->launches[i].kernel) opencl_kernel_release(p->device, p->launches[i].kernel);
-    if (p->constants) opencl_memory_free(p->device, p->constants);
+        if (p->launches[i].kernel) gpu_kernel_release(p->device, p->launches[i].kernel);
+    if (p->constants) gpu_memory_free(p->device, p->constants);
     graph_destroy(&p->graph);
     base_arena_fini(&p->arena);
     free(p->launches);
@@ -276,116 +294,108 @@ void opencl_program_release(opencl_program *p) {
     free((shoal_executable *)p);
 }
 
-void opencl_executable_free(shoal_device *device, shoal_executable *executable) {
-    if (executable) opencl_program_release(&executable->program);
+void gpu_executable_free(shoal_device *device, shoal_executable *executable) {
+    if (executable) gpu_program_release(&executable->program);
 }
 
 /* ---- running ---- */
 
-typedef struct spot {
-    cl_mem mem;
-    size_t at; /* bytes */
-} spot;
-
 typedef struct enqueuing {
-    opencl_program *p;
+    gpu_program *p;
     const shoal_binding *buffers;
     shoal_memory *workspace;
 } enqueuing;
 
 /* Where a value's root begins. */
-static spot root_of(const enqueuing *e, uint32_t value) {
+static gpu_spot root_of(const enqueuing *e, uint32_t value) {
     const backend_place *root = &e->p->values[e->p->plan.values[value].root];
     switch (root->kind) {
     case BACKEND_INPUT:
-        return (spot){e->buffers[root->place].memory->mem, e->buffers[root->place].offset};
+        return (gpu_spot){e->buffers[root->place].memory->mem, e->buffers[root->place].offset, 0};
     case BACKEND_OUTPUT: {
         const shoal_binding *b = &e->buffers[e->p->g->n_inputs + root->place];
-        return (spot){b->memory->mem, b->offset};
+        return (gpu_spot){b->memory->mem, b->offset, 0};
     }
-    case BACKEND_CONSTANT: return (spot){e->p->constants->mem, root->place};
-    default: return (spot){e->workspace ? e->workspace->mem : NULL, root->place};
+    case BACKEND_CONSTANT: return (gpu_spot){e->p->constants->mem, root->place, 0};
+    default: return (gpu_spot){e->workspace ? e->workspace->mem : NULL, root->place, 0};
     }
 }
 
-static spot place_of(const enqueuing *e, uint32_t value) {
-    spot s = root_of(e, value);
+static gpu_spot place_of(const enqueuing *e, uint32_t value) {
+    gpu_spot s = root_of(e, value);
     s.at += (size_t)e->p->plan.values[value].index.start * element_bytes(e->p, value);
     return s;
 }
 
-static shoal_status copy_bytes(const enqueuing *e, spot to, spot from, size_t bytes) {
+static shoal_status copy_bytes(const enqueuing *e, gpu_spot to, gpu_spot from, size_t bytes) {
     shoal_device *device = e->p->device;
     if (!bytes || (from.mem == to.mem && from.at == to.at)) return SHOAL_OK;
-    cl_int code;
+    shoal_status status;
     bool again = true;
-    do
-        code = device->cl->EnqueueCopyBuffer(device->line, from.mem, to.mem, from.at, to.at, bytes,
-                                             0, NULL, NULL);
-    while (opencl_again(device, device->line, code, &again));
-    return code ? opencl_fail(device, "EnqueueCopyBuffer", code) : SHOAL_OK;
+    do status = device->driver->copy(device, to, from, bytes);
+    while (gpu_again(device, GPU_LINE, status, &again));
+    return status;
 }
 
-static spot spot_of(const enqueuing *e, const opencl_launch *launch, uint32_t arg, size_t *unit) {
+static gpu_spot spot_of(const enqueuing *e, const gpu_launch *launch, uint32_t arg) {
     uint32_t n = launch->n_reads + launch->n_writes;
     if (arg >= n) {
-        const opencl_launch *owner = launch->shared ? &e->p->launches[launch->shared - 1] : launch;
-        *unit = owner->scratch[arg - n].unit;
-        return (spot){e->workspace->mem, owner->scratch[arg - n].at};
+        const gpu_launch *owner = launch->shared ? &e->p->launches[launch->shared - 1] : launch;
+        return (gpu_spot){e->workspace->mem, owner->scratch[arg - n].at,
+                          owner->scratch[arg - n].unit};
     }
-    *unit = element_bytes(e->p, launch->args[arg]);
-    return launch->formed ? root_of(e, launch->args[arg]) : place_of(e, launch->args[arg]);
-}
-
-static cl_int set_args(const enqueuing *e, const opencl_launch *launch) {
-    const shoal_device *device = e->p->device;
-    cl_kernel kernel = launch->kernel->kernel;
-    cl_int code = CL_SUCCESS;
-    for (uint32_t i = 0; i < launch->n_args && !code; i++) {
-        size_t unit;
-        spot s = spot_of(e, launch, i, &unit);
-        cl_long start = (cl_long)(s.at / unit);
-        code = device->cl->SetKernelArg(kernel, 2 * i, sizeof s.mem, &s.mem);
-        if (!code) code = device->cl->SetKernelArg(kernel, 2 * i + 1, sizeof start, &start);
-    }
-    cl_long items = launch->items;
-    return code ? code : device->cl->SetKernelArg(kernel, 2 * launch->n_args, sizeof items, &items);
+    gpu_spot s = launch->formed ? root_of(e, launch->args[arg]) : place_of(e, launch->args[arg]);
+    s.unit = element_bytes(e->p, launch->args[arg]);
+    return s;
 }
 
 enum { COUNTED = 8 /* launches after which the device is asked whether it gets on */ };
 
-static shoal_status enqueue_launch(const enqueuing *e, const opencl_launch *launch,
-                                   uint32_t *count) {
+static shoal_status enqueue_slabs(const enqueuing *e, const gpu_launch *launch,
+                                  const gpu_spot *args, uint32_t *count) {
     shoal_device *device = e->p->device;
-    if (!launch->kernel)
-        return copy_bytes(e, place_of(e, launch->args[1]), place_of(e, launch->args[0]),
-                          bytes_of(e->p, launch->args[1]));
-    if (!launch->items) return SHOAL_OK;
-    bool again = true;
-    cl_int code;
-    do code = set_args(e, launch);
-    while (opencl_again(device, device->line, code, &again));
-    if (code) return opencl_fail(device, "SetKernelArg", code);
     size_t slab = launch->slab ? launch->slab : launch->global[1];
     for (size_t at = 0; at < launch->global[1]; at += slab) {
         size_t left = launch->global[1] - at;
-        const size_t offset[2] = {0, at},
-                     global[2] = {launch->global[0], left < slab ? left : slab};
-        bool counts = ++*count % COUNTED == 0 || launch->slab;
-        cl_event event = NULL;
+        const size_t global[2] = {launch->global[0], left < slab ? left : slab};
+        shoal_status status;
+        bool again = true;
         do
-            code = device->cl->EnqueueNDRangeKernel(device->line, launch->kernel->kernel,
-                                                    launch->global[1] > 1 ? 2 : 1, offset, global,
-                                                    launch->local, 0, NULL, counts ? &event : NULL);
-        while (opencl_again(device, device->line, code, &again));
-        if (code) return opencl_fail(device, "EnqueueNDRangeKernel", code);
-        if (counts) opencl_count(device, event);
+            status = device->driver->launch(device, launch->kernel->kernel, args, launch->n_args,
+                                            launch->slab ? (int64_t)at : launch->items, global,
+                                            launch->local);
+        while (gpu_again(device, GPU_LINE, status, &again));
+        if (status) return status;
+        if (++*count % COUNTED == 0 || launch->slab) gpu_count(device);
     }
     return SHOAL_OK;
 }
 
-shoal_status opencl_enqueue(opencl_program *p, const shoal_binding *buffers,
-                            shoal_memory *workspace) {
+static shoal_status multiply(const enqueuing *e, const gpu_launch *launch, const gpu_spot *args) {
+    shoal_device *device = e->p->device;
+    shoal_status status;
+    bool again = true;
+    do status = device->driver->multiply(device, launch->matrices, args);
+    while (gpu_again(device, GPU_LINE, status, &again));
+    if (!status) gpu_count(device);
+    return status;
+}
+
+static shoal_status enqueue_launch(const enqueuing *e, const gpu_launch *launch, uint32_t *count) {
+    if (!launch->kernel && !launch->matrices)
+        return copy_bytes(e, place_of(e, launch->args[1]), place_of(e, launch->args[0]),
+                          bytes_of(e->p, launch->args[1]));
+    if (!launch->items) return SHOAL_OK;
+    gpu_spot *args = calloc(launch->n_args + (size_t)1, sizeof *args);
+    if (!args) return gpu_fail_memory(e->p->device, "a launch");
+    for (uint32_t i = 0; i < launch->n_args; i++) args[i] = spot_of(e, launch, i);
+    shoal_status status =
+        launch->matrices ? multiply(e, launch, args) : enqueue_slabs(e, launch, args, count);
+    free(args);
+    return status;
+}
+
+shoal_status gpu_enqueue(gpu_program *p, const shoal_binding *buffers, shoal_memory *workspace) {
     const enqueuing e = {p, buffers, workspace};
     uint32_t count = 0;
     for (uint32_t i = 0; i < p->n_launches; i++)
@@ -393,7 +403,7 @@ shoal_status opencl_enqueue(opencl_program *p, const shoal_binding *buffers,
     for (uint32_t o = 0; o < p->g->n_outputs; o++) {
         const shoal_binding *b = &buffers[p->g->n_inputs + o];
         if (!is_at_output(p, o))
-            SHOAL_TRY(copy_bytes(&e, (spot){b->memory->mem, b->offset},
+            SHOAL_TRY(copy_bytes(&e, (gpu_spot){b->memory->mem, b->offset, 0},
                                  place_of(&e, p->g->outputs[o]), bytes_of(p, p->g->outputs[o])));
     }
     return SHOAL_OK;
