@@ -2,7 +2,21 @@
 
 #include <stdlib.h>
 
-/* Workers may join between the two calls, hence the loop. */
+static shoal_status look_at_paths(cmd_pool *out) {
+    uint32_t room = 0;
+    free(out->paths);
+    out->paths = NULL;
+    while (true) {
+        shoal_status status = shoal_paths_of(out->session, out->paths, room, &out->n_paths);
+        if (status != SHOAL_OK || out->n_paths <= room) return status;
+        room = out->n_paths + 8;
+        free(out->paths);
+        out->paths = calloc(room, sizeof *out->paths);
+        if (out->paths == NULL) return SHOAL_NO_MEMORY;
+    }
+}
+
+/* Workers may join between the two calls, hence the loops. */
 shoal_status pool_look(cmd_pool *out) {
     uint32_t room = 0;
     free(out->slots);
@@ -10,7 +24,8 @@ shoal_status pool_look(cmd_pool *out) {
     while (true) {
         out->status.size = sizeof out->status;
         shoal_status status = shoal_status_of(out->session, &out->status, out->slots, room);
-        if (status != SHOAL_OK || out->status.n_slots <= room) return status;
+        if (status != SHOAL_OK) return status;
+        if (out->status.n_slots <= room) return look_at_paths(out);
         room = out->status.n_slots + 8;
         free(out->slots);
         out->slots = calloc(room, sizeof *out->slots);
@@ -53,5 +68,6 @@ int pool_join(const char *hub, uint32_t workers, cmd_pool *out) {
 void pool_close(cmd_pool *pool) {
     if (pool->session != NULL) shoal_session_close(&pool->session);
     free(pool->slots);
+    free(pool->paths);
     pool->slots = NULL;
 }

@@ -7,7 +7,9 @@
 typedef struct cmd_pool {
     shoal_session *session;
     shoal_pool_status status;
-    shoal_slot *slots;             /* status.n_slots of them */
+    shoal_slot *slots; /* status.n_slots of them */
+    shoal_path *paths; /* n_paths of them */
+    uint32_t n_paths;
     struct cmd_progress *progress; /* drawn while the session waits; NULL: none */
 } cmd_pool;
 

@@ -64,6 +64,8 @@ static void add_slot(cJSON *rows, const shoal_slot *slot) {
     cJSON_AddNumberToObject(row, "paths", slot->paths);
     cJSON_AddNumberToObject(row, "paths_lost", (double)slot->paths_lost);
     cJSON_AddNumberToObject(row, "queued", slot->queued);
+    cJSON_AddNumberToObject(row, "fetching_bytes", (double)slot->fetching);
+    cJSON_AddNumberToObject(row, "fetched_bytes", (double)slot->fetched);
     cJSON_AddItemToArray(rows, row);
 }
 
@@ -72,6 +74,34 @@ static cJSON *list_workers(const cmd_pool *pool) {
     cJSON *rows = cJSON_CreateArray();
     for (uint32_t i = 0; i < pool->status.n_slots; i++)
         if (pool->slots[i].compute) add_slot(rows, &pool->slots[i]);
+    return rows;
+}
+
+static const text_column path_columns[] = {
+    {"worker", "FROM", NULL, false},
+    {"other", "TO", NULL, false},
+    {"address", "PATH", NULL, false},
+    {"bytes_per_second", "PER SECOND", text_show_bytes, false},
+    {"sent_bytes", "SENT", text_show_bytes, false},
+    {"saved_bytes", "SAVED", text_show_bytes, false},
+};
+
+static cJSON *list_paths(const cmd_pool *pool) {
+    cJSON *rows = cJSON_CreateArray();
+    for (uint32_t i = 0; i < pool->n_paths; i++) {
+        const shoal_path *path = &pool->paths[i];
+        cJSON *row = cJSON_CreateObject();
+        cJSON_AddStringToObject(row, "worker", path->worker);
+        cJSON_AddStringToObject(row, "other", path->other);
+        cJSON_AddStringToObject(row, "address", path->address);
+        if (path->speed > 0)
+            cJSON_AddNumberToObject(row, "bytes_per_second", path->speed);
+        else
+            cJSON_AddNullToObject(row, "bytes_per_second");
+        cJSON_AddNumberToObject(row, "sent_bytes", (double)path->sent);
+        cJSON_AddNumberToObject(row, "saved_bytes", (double)path->saved);
+        cJSON_AddItemToArray(rows, row);
+    }
     return rows;
 }
 
@@ -89,6 +119,7 @@ cJSON *status_json(const cmd_pool *pool) {
     cJSON_AddNumberToObject(root, "losses", (double)status->losses);
     cJSON_AddNumberToObject(root, "reruns", (double)status->reruns);
     cJSON_AddItemToObject(root, "slots", list_workers(pool));
+    cJSON_AddItemToObject(root, "paths", list_paths(pool));
     return root;
 }
 
@@ -117,7 +148,22 @@ static void tell_paths(const cJSON *rows) {
     }
 }
 
-static void print_text(const shoal_pool_status *status, cJSON *rows) {
+static void tell_fetches(const cJSON *rows) {
+    char all[TEXT_ROOM], there[TEXT_ROOM];
+    const cJSON *row;
+    cJSON_ArrayForEach(row, rows) {
+        double bytes = cJSON_GetNumberValue(cJSON_GetObjectItem(row, "fetching_bytes"));
+        double come = cJSON_GetNumberValue(cJSON_GetObjectItem(row, "fetched_bytes"));
+        if (bytes > 0)
+            printf("%s fetches a file: %s of %s are there\n",
+                   cJSON_GetStringValue(cJSON_GetObjectItem(row, "worker")),
+                   text_bytes((uint64_t)come, there), text_bytes((uint64_t)bytes, all));
+    }
+}
+
+static void print_text(const cmd_pool *pool) {
+    const shoal_pool_status *status = &pool->status;
+    cJSON *rows = list_workers(pool), *paths = list_paths(pool);
     char uptime[TEXT_ROOM], values[TEXT_ROOM], bytes[TEXT_ROOM];
     printf("pool %s: version %s, up %s, %s values (%s), %u session%s\n", status->address,
            status->version, text_seconds((double)status->uptime_ms * 1e-3, uptime),
@@ -129,11 +175,17 @@ static void print_text(const shoal_pool_status *status, cJSON *rows) {
                status->reruns == 1 ? " was" : "s were");
     tell_relayed(rows);
     tell_paths(rows);
+    tell_fetches(rows);
     if (cJSON_GetArraySize(rows) == 0)
         printf("no workers yet; start one with: shoal worker --hub %s\n", status->address);
     else
         text_table(rows, columns, sizeof columns / sizeof *columns);
+    if (cmd_wide && cJSON_GetArraySize(paths) > 0) {
+        putchar('\n');
+        text_table(paths, path_columns, sizeof path_columns / sizeof *path_columns);
+    }
     cJSON_Delete(rows);
+    cJSON_Delete(paths);
 }
 
 static int run(const cmd_command *self, int argc, char **argv) {
@@ -147,7 +199,7 @@ static int run(const cmd_command *self, int argc, char **argv) {
     if (cmd_json)
         code = text_json(status_json(&pool));
     else
-        print_text(&pool.status, list_workers(&pool));
+        print_text(&pool);
     pool_close(&pool);
     return code;
 }

@@ -81,7 +81,11 @@ static bool look(watch *w) {
         forget(w);
         return false;
     }
-    w->last = (view_look){.status = w->pool.status, .slots = w->pool.slots, .at = cmd_now()};
+    w->last = (view_look){.status = w->pool.status,
+                          .slots = w->pool.slots,
+                          .paths = w->pool.paths,
+                          .n_paths = w->pool.n_paths,
+                          .at = cmd_now()};
     w->looks++;
     if (w->looks > 1 && !view_smooth_take(&w->smooth, &w->old, &w->last)) w->looks = 1;
     return true;

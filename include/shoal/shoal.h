@@ -105,7 +105,18 @@ typedef struct shoal_slot {
     uint64_t relayed;        /* bytes that its process received through the hub */
     uint32_t paths;          /* connections that its process has with the hub, used together */
     uint64_t paths_lost;     /* such that ended while others went on */
+    uint64_t fetching;       /* bytes of a file that its process fetches from another; 0: none, */
+    uint64_t fetched;        /* and of these, that are there */
 } shoal_slot;
+
+/* A connection of a process of the pool with another, which may have several, each by a network of
+ * its own. Each end tells of it what it has sent. */
+typedef struct shoal_path {
+    char worker[64], other[64]; /* whose it is, and with whom: "hub" */
+    char address[128];
+    double speed; /* bytes a second that went out while there was enough to send; 0: not measured */
+    uint64_t sent, saved; /* bytes; those that did not have to go out, as they were compressed */
+} shoal_path;
 
 typedef struct shoal_pool_status {
     size_t size; /* sizeof(shoal_pool_status) */
@@ -119,6 +130,11 @@ typedef struct shoal_pool_status {
     uint64_t unix_ms; /* the hub's time of day: milliseconds since 1970 */
 } shoal_pool_status;
 
+/* The connections between the pool's processes, as these have told in the last seconds: their
+ * number, and at most `room` of them. paths may be NULL when room is 0. Fails with LOST or TIMEOUT.
+ */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_paths_of(shoal_session *session, shoal_path *paths,
+                                                         uint32_t room, uint32_t *n);
 /* The pool's state and its slots. slots may be NULL when room is 0. Fails with LOST or TIMEOUT. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_status_of(shoal_session *session,
                                                           shoal_pool_status *status,

@@ -44,7 +44,7 @@ from .creation import (arange, as_tensor, asarray, atleast_1d, atleast_2d, atlea
                        hamming_window, hann_window, hstack, linspace, logspace, matmul, meshgrid, ones,
                        ones_like, range, row_stack, scalar_tensor, set_default_dtype, stack, tensor,
                        tril_indices, triu_indices, vander, vstack, where, zeros, zeros_like)
-from .pool import (Pool, Session, Slot, connect, disconnect, explain, init, operations, session,
+from .pool import (Path, Pool, Session, Slot, connect, disconnect, explain, init, operations, session,
                    status, sync)
 from .random import (Generator, bernoulli, default_generator, get_rng_state, initial_seed, manual_seed,
                      multinomial, normal, poisson, rand, rand_like, randbits, randint, randint_like, randn,
@@ -148,7 +148,7 @@ for _kind, _name in _NAMED.items():
     globals()[_name + "Tensor"] = creation.constructor(_kind, _name + "Tensor")
 
 __all__ = [
-    "Session", "Tensor", "File", "Slot", "Pool", "Generator", "Size", "device", "dtype", "finfo", "iinfo",
+    "Session", "Tensor", "File", "Slot", "Pool", "Path", "Generator", "Size", "device", "dtype", "finfo", "iinfo",
     "arange", "as_tensor", "asarray", "atleast_1d", "atleast_2d", "atleast_3d", "bartlett_window",
     "bernoulli", "blackman_window", "block_diag", "broadcast_shapes", "broadcast_tensors", "can_cast",
     "cartesian_prod", "cat", "column_stack", "combinations", "compile", "concat", "concatenate", "connect",

@@ -39,6 +39,19 @@ class Slot:
     relayed: int  # bytes that its process received through the hub
     paths: int  # connections that its process has with the hub, used together
     paths_lost: int  # such that ended while others went on
+    fetching: int  # bytes of a file that its process fetches from another; 0: none
+    fetched: int  # and of these, that are there
+
+
+@_record
+class Path:
+    """A connection of a process with another, which may have several, each by a network of its own."""
+    worker: str  # whose it is: each end tells of what it has sent
+    other: str  # with whom: "hub" or a name
+    address: str
+    speed: float  # bytes a second that went out while there was enough to send; 0: not measured
+    sent: int  # bytes
+    saved: int  # bytes that did not have to go out, as they were compressed
 
 
 @_record
@@ -55,6 +68,7 @@ class Pool:
     losses: int
     reruns: int
     slots: "list[Slot]"
+    paths: "list[Path]"  # as their ends have told in the last seconds
 
 
 @_record
@@ -107,6 +121,7 @@ class Session(_shoal.Session):
         """The state of the pool and its slots."""
         rows = self._status()
         rows["slots"] = [Slot(**row) for row in rows["slots"]]
+        rows["paths"] = [Path(**row) for row in self._paths()]
         return Pool(**rows)
 
     def counts(self):

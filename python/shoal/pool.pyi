@@ -7,6 +7,15 @@ class Counts(NamedTuple):
     fresh: int
 
 
+class Path(NamedTuple):
+    worker: str
+    other: str
+    address: str
+    speed: float
+    sent: int
+    saved: int
+
+
 class Pool(NamedTuple):
     version: str
     address: str
@@ -19,6 +28,7 @@ class Pool(NamedTuple):
     losses: int
     reruns: int
     slots: list[Slot]
+    paths: list[Path]
 
 
 class Session:
@@ -62,6 +72,8 @@ class Slot(NamedTuple):
     relayed: int
     paths: int
     paths_lost: int
+    fetching: int
+    fetched: int
 
 def connect(address: str, timeout_ms: int = 0, name: str | None = None, spare: int = 0) -> Session: ...
 def disconnect() -> None: ...

@@ -277,6 +277,30 @@ static PyObject *session_tape(PyObject *self, PyObject *unused) {
     return raise(status);
 }
 
+static PyObject *session_paths(PyObject *self, PyObject *unused) {
+    (void)unused;
+    enum { ROOM = 4096 };
+    uint32_t n = 0;
+    shoal_session *session = session_of(self);
+    if (!session) return NULL;
+    shoal_path *paths = malloc(ROOM * sizeof *paths);
+    if (!paths) return PyErr_NoMemory();
+    shoal_status status;
+    Py_BEGIN_ALLOW_THREADS status = shoal_paths_of(session, paths, ROOM, &n);
+    Py_END_ALLOW_THREADS PyObject *list = status == SHOAL_OK ? PyList_New(0) : NULL;
+    for (uint32_t i = 0; list && i < n && i < ROOM; i++) {
+        const shoal_path *p = &paths[i];
+        PyObject *row =
+            Py_BuildValue("{sssssssdsKsK}", "worker", p->worker, "other", p->other, "address",
+                          p->address, "speed", p->speed, "sent", (unsigned long long)p->sent,
+                          "saved", (unsigned long long)p->saved);
+        if (!row || PyList_Append(list, row)) Py_CLEAR(list);
+        Py_XDECREF(row);
+    }
+    free(paths);
+    return status == SHOAL_OK ? list : raise(status);
+}
+
 static PyObject *session_status(PyObject *self, PyObject *unused) {
     (void)unused;
     enum { ROOM = 1024 };
@@ -295,7 +319,7 @@ static PyObject *session_status(PyObject *self, PyObject *unused) {
     for (uint32_t i = 0; list && i < pool.n_slots && i < ROOM; i++) {
         const shoal_slot *s = &slots[i];
         PyObject *row = Py_BuildValue(
-            "{sIsIsssssssssssIsNsdsKsKsKsKsKsKsKsIsKsIsK}", "slot", s->slot, "pid", s->pid,
+            "{sIsIsssssssssssIsNsdsKsKsKsKsKsKsKsIsKsIsKsKsK}", "slot", s->slot, "pid", s->pid,
             "worker", s->worker, "host", s->host, "backend", s->backend, "name", s->name, "device",
             s->device, "threads", s->threads, "compute", PyBool_FromLong(s->compute), "weight",
             s->weight, "memory", (unsigned long long)s->memory, "bytes",
@@ -303,7 +327,8 @@ static PyObject *session_status(PyObject *self, PyObject *unused) {
             (unsigned long long)s->busy_ns, "nodes", (unsigned long long)s->nodes, "sent",
             (unsigned long long)s->sent, "received", (unsigned long long)s->received, "queued",
             s->queued, "relayed", (unsigned long long)s->relayed, "paths", s->paths, "paths_lost",
-            (unsigned long long)s->paths_lost);
+            (unsigned long long)s->paths_lost, "fetching", (unsigned long long)s->fetching,
+            "fetched", (unsigned long long)s->fetched);
         if (!row || PyList_Append(list, row)) Py_CLEAR(list);
         Py_XDECREF(row);
     }
@@ -381,6 +406,7 @@ static PyMethodDef session_methods[] = {
     {"_events", session_events, METH_VARARGS, NULL},
     {"_counts", session_counts, METH_NOARGS, NULL},
     {"_status", session_status, METH_NOARGS, NULL},
+    {"_paths", session_paths, METH_NOARGS, NULL},
     {"_find", session_find, METH_O, NULL},
     {"_weigh", session_weigh, METH_VARARGS, NULL},
     {"_from_buffer", session_from_buffer, METH_VARARGS, NULL},

@@ -413,7 +413,9 @@ static void slot_out(const Shoal__SlotStatus *from, shoal_slot *to) {
                        .queued = from->queued,
                        .relayed = from->relayed,
                        .paths = from->paths,
-                       .paths_lost = from->paths_lost};
+                       .paths_lost = from->paths_lost,
+                       .fetching = from->fetching,
+                       .fetched = from->fetched};
     copy_text(to->worker, sizeof to->worker, from->peer_name);
     copy_text(to->host, sizeof to->host, from->host);
     if (!from->device) return;
@@ -460,6 +462,32 @@ shoal_status shoal_status_of(shoal_session *session, shoal_pool_status *out, sho
     copy_text(pool.address, sizeof pool.address, *s->address ? s->address : "embedded");
     memcpy(out, &pool, out->size < sizeof pool ? out->size : sizeof pool);
     for (size_t i = 0; i < s->n_slots && i < room; i++) slot_out(s->slots[i], &slots[i]);
+    wire_unpacked_free(answer);
+    return SHOAL_OK;
+}
+
+static void path_out(const Shoal__News *of, const Shoal__Path *from, shoal_path *to) {
+    *to = (shoal_path){.speed = from->speed, .sent = from->sent, .saved = from->saved};
+    copy_text(to->worker, sizeof to->worker, of->name);
+    copy_text(to->other, sizeof to->other, from->name);
+    copy_text(to->address, sizeof to->address, from->address);
+}
+
+shoal_status shoal_paths_of(shoal_session *session, shoal_path *paths, uint32_t room, uint32_t *n) {
+    Shoal__StatusAsk ask = SHOAL__STATUS_ASK__INIT;
+    ProtobufCMessage *answer;
+    ask.paths = true;
+    *n = 0;
+    pthread_mutex_lock(&session->lock);
+    shoal_status status = api_check(session);
+    if (status == SHOAL_OK)
+        status = api_ask(session, SHOAL__KIND__STATUS_ASK, &ask.base, &ask.token, &answer);
+    pthread_mutex_unlock(&session->lock);
+    if (status != SHOAL_OK) return status;
+    const Shoal__Status *s = (const Shoal__Status *)answer;
+    for (size_t i = 0; i < s->n_news; i++)
+        for (size_t k = 0; k < s->news[i]->n_paths; k++, ++*n)
+            if (*n < room) path_out(s->news[i], s->news[i]->paths[k], &paths[*n]);
     wire_unpacked_free(answer);
     return SHOAL_OK;
 }

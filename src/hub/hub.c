@@ -118,6 +118,10 @@ static void answer_status(hub *h, hub_peer *peer, const Shoal__StatusAsk *ask) {
             slots[n].received = slot->received;
             slots[n].queued = slot->in_flight;
             slots[n].relayed = slot->peer->relayed;
+            if (slot->peer->news) {
+                slots[n].fetching = slot->peer->news->fetching;
+                slots[n].fetched = slot->peer->news->fetched;
+            }
             if (slot->peer->link) {
                 wire_path_count paths = wire_link_paths(slot->peer->link);
                 slots[n].paths = paths.open;
@@ -147,7 +151,10 @@ static void answer_status(hub *h, hub_peer *peer, const Shoal__StatusAsk *ask) {
     status.values = count_values(h);
     status.losses = h->losses;
     status.reruns = h->reruns;
+    hub_news news = {0};
+    if (ask->paths) hub_news_tell(h, &status, &news);
     hub_send(peer, SHOAL__KIND__STATUS, &status.base);
+    hub_news_fini(&news);
     free(slots);
     free(pointers);
     free(list);
@@ -191,6 +198,7 @@ static const struct {
     {SHOAL__KIND__RELAY, &shoal__relay__descriptor},
     {SHOAL__KIND__DEVICE_LOST, &shoal__device_lost__descriptor},
     {SHOAL__KIND__WAITS, &shoal__waits__descriptor},
+    {SHOAL__KIND__NEWS, &shoal__news__descriptor},
 };
 
 shoal_status hub_handle(hub *h, hub_peer *peer, Shoal__Kind kind, const void *body, size_t bytes) {
@@ -242,6 +250,9 @@ shoal_status hub_handle(hub *h, hub_peer *peer, Shoal__Kind kind, const void *bo
         hub_events_ask(h, peer, (const Shoal__EventsAsk *)message);
         goto out;
     case SHOAL__KIND__RELAY: status = hub_relay(h, peer, (const Shoal__Relay *)message); goto out;
+    case SHOAL__KIND__NEWS:
+        if (!hub_news_take(peer, (Shoal__News *)message, bytes)) goto out;
+        return SHOAL_OK; /* it is kept */
     case SHOAL__KIND__RECORDED: hub_events_pass(h, peer, (Shoal__Events *)message); goto out;
     default: answer_explain(h, peer, (const Shoal__ExplainAsk *)message); goto out;
     }

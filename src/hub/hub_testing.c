@@ -48,7 +48,8 @@ static shoal_status message(void *context, wire_link *link, Shoal__Kind kind, co
         Shoal__Status *status = shoal__status__unpack(NULL, bytes, body);
         assert_non_null(status);
         p->values = status->values;
-        shoal__status__free_unpacked(status, NULL);
+        if (p->told) shoal__status__free_unpacked(p->told, NULL);
+        p->told = status;
     }
     if (kind == SHOAL__KIND__RELAYED) {
         if (p->relayed) shoal__relay__free_unpacked(p->relayed, NULL);
@@ -119,6 +120,7 @@ int teardown(void **state) {
     pool *p = *state;
     wire_peer_destroy(&p->peer);
     hub_destroy(&p->h);
+    if (p->told) shoal__status__free_unpacked(p->told, NULL);
     if (p->relayed) shoal__relay__free_unpacked(p->relayed, NULL);
     free(p);
     return 0;

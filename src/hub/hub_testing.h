@@ -37,7 +37,8 @@ typedef struct pool {
     char reason[256];
     char explained[512];        /* why not, last */
     uint32_t gone;              /* who left before it told of events, last */
-    uint64_t values;            /* as the last status counted them */
+    uint64_t values;            /* as the last status counted them, */
+    Shoal__Status *told;        /* and that */
     size_t rolls, called, left; /* messages of who is there, members they told of, and who left */
 } pool;
 

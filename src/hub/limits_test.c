@@ -4,6 +4,8 @@
 
 #include "graph/testing.h"
 
+#include <math.h>
+
 static hub_peer *member(pool *p, int m) { return wire_link_get(p->ends[m], WIRE_HUB); }
 
 static void others_go_on(pool *p, int m, uint64_t k) {
@@ -504,9 +506,81 @@ static void test_queued(void **state) {
     others_go_on(p, 1, 1);
 }
 
+static void ask_status(pool *p, bool paths) {
+    Shoal__StatusAsk ask = SHOAL__STATUS_ASK__INIT;
+    ask.paths = paths;
+    deliver(p, 0, SHOAL__KIND__STATUS_ASK, &ask.base);
+    pump(p);
+}
+
+/* What a member tells of its paths is told on, with the names that the hub knows; what makes no
+ * sense, or could steer a terminal, is dropped. */
+static void test_news(void **state) {
+    pool *p = *state;
+    enum { MOST = 256 };
+    static Shoal__Path path[MOST + 1], *paths[MOST + 1];
+    Shoal__News news = SHOAL__NEWS__INIT;
+    char address[] = "tcp://10.0.0.2:7400", name[] = "", long_name[80000] = "";
+    for (int i = 0; i <= MOST; i++) {
+        shoal__path__init(&path[i]);
+        paths[i] = &path[i];
+        path[i].address = address;
+        path[i].name = name;
+    }
+    path[1].peer = member(p, 1)->number;
+    path[1].speed = 12e6;
+    path[1].saved = 3;
+    news.paths = paths;
+    news.n_paths = 2;
+    news.fetching = 9;
+    news.fetched = 4;
+    deliver(p, 0, SHOAL__KIND__NEWS, &news.base);
+    ask_status(p, false);
+    assert_int_equal(p->told->n_news, 0);
+    ask_status(p, true);
+    for (int bad = 0; bad < 9; bad++) { /* each changes one thing */
+        Shoal__News wrong = news;
+        Shoal__Path before = path[0];
+        if (bad == 0) path[0].address = (char *)"tcp://\x1b[2J";
+        if (bad == 1) path[0].address = (char *)"two words";
+        if (bad == 2) path[0].speed = -1;
+        if (bad == 3) path[0].speed = (double)NAN;
+        if (bad == 4) path[0].speed = (double)INFINITY;
+        if (bad == 5) path[0].name = wrong.name = (char *)"hub";
+        if (bad == 6) wrong.fetched = 10;
+        if (bad == 7) wrong.n_paths = MOST + 1;
+        if (bad == 8) path[0].address = memset(long_name, 'a', sizeof long_name - 1);
+        path[1].saved = 4; /* to be seen if it is taken */
+        deliver(p, 0, SHOAL__KIND__NEWS, &wrong.base);
+        path[1].saved = 3;
+        path[0] = before;
+        assert_int_equal(member(p, 0)->strange, bad + 1);
+        ask_status(p, true);
+        assert_int_equal(p->told->n_news, 1);
+        const Shoal__News *told = p->told->news[0];
+        assert_string_equal(told->name, member(p, 0)->name);
+        assert_int_equal(told->n_paths, 2);
+        assert_string_equal(told->paths[0]->name, "hub");
+        assert_string_equal(told->paths[1]->name, member(p, 1)->name);
+        assert_string_equal(told->paths[1]->address, address);
+        assert_true(told->paths[1]->speed == 12e6 && told->paths[1]->saved == 3);
+    }
+    for (size_t i = 0; i < p->told->n_slots; i++) {
+        bool mine = p->told->slots[i]->peer == member(p, 0)->number;
+        assert_int_equal(p->told->slots[i]->fetching, mine ? 9 : 0);
+        assert_int_equal(p->told->slots[i]->fetched, mine ? 4 : 0);
+    }
+    /* The other end leaves: it has no name any more. */
+    wire_close(p->ends[1], SHOAL_CLOSED, "bye");
+    pump(p);
+    ask_status(p, true);
+    assert_string_equal(p->told->news[0]->paths[1]->name, "");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_turns, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_news, setup, teardown),
         cmocka_unit_test_setup_teardown(test_relays_have_turns, setup, teardown),
         cmocka_unit_test_setup_teardown(test_what_waits_goes_with_its_member, setup, teardown),
         cmocka_unit_test_setup_teardown(test_what_members_say_of_themselves, setup, teardown),

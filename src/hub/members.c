@@ -49,6 +49,7 @@ void hub_slot_free(hub_slot *slot) {
 void hub_peer_free(hub_peer *peer) {
     for (uint32_t i = 0; i < peer->n_slots; i++) hub_slot_free(peer->slots[i]);
     free(peer->slots);
+    if (peer->news) wire_unpacked_free(&peer->news->base);
     free(peer->name);
     free(peer->host);
     free(peer->address);

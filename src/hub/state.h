@@ -79,12 +79,13 @@ typedef struct hub_peer {
     uint64_t kept_before;        /* after the last cut */
     double cut_after;            /* nanoseconds of replay that are worth a cut */
     bool cutting;
-    bool bare;        /* some of its values may neither have a copy nor be made again */
-    uint64_t relayed; /* bytes that came to it by way of the hub */
-    uint64_t read;    /* bytes that it had been sent when it was last looked at, */
-    int64_t unread;   /* and since when it has read no more; 0: nothing waits */
-    uint32_t waiting; /* its instances that are not through, */
-    uint32_t queued;  /* and those that are not handed out */
+    bool bare;         /* some of its values may neither have a copy nor be made again */
+    uint64_t relayed;  /* bytes that came to it by way of the hub */
+    Shoal__News *news; /* the last that it has told, or NULL */
+    uint64_t read;     /* bytes that it had been sent when it was last looked at, */
+    int64_t unread;    /* and since when it has read no more; 0: nothing waits */
+    uint32_t waiting;  /* its instances that are not through, */
+    uint32_t queued;   /* and those that are not handed out */
     BASE_VEC(Shoal__Outcome *) outcomes; /* of those that are, to be told */
     base_arena told;                     /* what they consist of */
     bool blocked;      /* while handing out: its next instance has to wait for memory */
@@ -674,5 +675,20 @@ char *hub_instance_stamp(const hub_instance *instance, const char *message);
 void hub_failure_tell(hub *h, const hub_record *record, const hub_value *failed);
 /* Fails an instance and whatever in flight derives from it. */
 void hub_instance_fail(hub *h, hub_instance *instance, shoal_status status, const char *message);
+
+/* ---- news.c: what members tell of their paths ---- */
+
+/* News of all members with the names of both ends of their paths, while they are told. */
+typedef struct hub_news {
+    Shoal__News *news, **pointers;
+    Shoal__Path *paths, **path_pointers;
+} hub_news;
+
+/* Keeps what a member tells of itself, which comes onto everybody's screen; false: it makes no
+ * sense, and is the caller's still. */
+bool hub_news_take(hub_peer *peer, Shoal__News *news, size_t bytes);
+/* Puts them into an answer, which they are part of until hub_news_fini. */
+void hub_news_tell(const hub *h, Shoal__Status *status, hub_news *news);
+void hub_news_fini(hub_news *news);
 
 #endif

@@ -153,6 +153,20 @@ static void put_slot(FILE *out, const shoal_slot *slot, const view_rates *r, int
     put(out, line, columns);
 }
 
+/* Those by which anything has gone. */
+static void put_paths(FILE *out, const view_look *now, int columns) {
+    char line[LINE], speed[ROOM], sent[ROOM], saved[ROOM];
+    for (uint32_t i = 0; i < now->n_paths; i++) {
+        const shoal_path *path = &now->paths[i];
+        if (path->sent == 0) continue;
+        snprintf(line, sizeof line, "%-10.10s to %-10.10s by %-26.26s %9s/s  sent %9s, %9s less",
+                 path->worker, path->other, path->address,
+                 path->speed > 0 ? shoal_bytes_text((uint64_t)path->speed, speed) : "-",
+                 shoal_bytes_text(path->sent, sent), shoal_bytes_text(path->saved, saved));
+        put(out, line, columns);
+    }
+}
+
 void view_screen_write(FILE *out, const view_smooth *smooth, const view_look *now, int columns) {
     char line[LINE], nodes[ROOM], runs[ROOM], moved[ROOM];
     static const view_rates none;
@@ -187,4 +201,5 @@ void view_screen_write(FILE *out, const view_smooth *smooth, const view_look *no
             put_slot(out, &now->slots[i], r != NULL ? r : &none, name, columns);
     }
     if (devices == 0) put(out, "no workers yet", columns);
+    if (wide) put_paths(out, now, columns);
 }

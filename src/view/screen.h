@@ -10,7 +10,9 @@
 typedef struct view_look {
     shoal_pool_status status;
     const shoal_slot *slots; /* status.n_slots of them */
-    double at;               /* seconds of a clock that never jumps */
+    const shoal_path *paths; /* n_paths of them */
+    uint32_t n_paths;
+    double at; /* seconds of a clock that never jumps */
 } view_look;
 
 /* What a device did per second. */

@@ -63,6 +63,15 @@ static const shoal_slot new_slots[] = {
      .worker = "new\x1b[2J\xc3\xa4",
      .paths = 2,
      .nodes = 5}};
+static const shoal_path paths[] = {
+    {.worker = "left",
+     .other = "client",
+     .address = "tcp://10.0.0.1:7400",
+     .speed = 3 << 20,
+     .sent = 5 << 20,
+     .saved = 1 << 20},
+    {.worker = "left", .other = "hub", .address = "shm", .sent = 100},
+    {.worker = "left", .other = "new", .address = "tcp://10.0.0.2:7400"}};
 static const view_look before = {
     .status = {.n_slots = 3, .instances = 40}, .slots = old_slots, .at = 5};
 static const view_look now = {.status = {.n_slots = 3,
@@ -77,6 +86,8 @@ static const view_look now = {.status = {.n_slots = 3,
                                          .version = "1.2",
                                          .address = "shm:hub"},
                               .slots = new_slots,
+                              .paths = paths,
+                              .n_paths = 3,
                               .at = 7};
 
 static void test_rates(void **state) {
@@ -91,7 +102,14 @@ static void test_rates(void **state) {
     has(text, "new?[2J??        ");
     has(text,
         "..........   0%       0      0       0 B       0 B       0 B         -      0      2\n");
-    assert_null(strstr(text, "client"));
+    /* Paths by which something has gone. */
+    has(text,
+        "left       to client     by tcp://10.0.0.1:7400          3.0 MiB/s  sent   5.0 MiB,   "
+        "1.0 MiB less\n");
+    has(text,
+        "left       to hub        by shm                                -/s  sent     100 B,");
+    assert_null(strstr(text, "10.0.0.2"));
+    assert_null(strstr(text, "\nclient"));
     free(text);
     text = text_of(NULL, &now, 200);
     has(text, "0 operations/s, 0 programs/s, 0 B/s moved, 0 % busy\n");

@@ -53,6 +53,7 @@ uint8_t *wire_compress(wire_framed *own, const wire_writer *writer, wire_frame *
     memcpy(body, &n, HEADING);
     memcpy(body + HEADING, out, (size_t)few);
     memset(body + frame->bytes, 0, wire_frame_bytes(frame->bytes) - sizeof *frame - frame->bytes);
+    own->path.saved += n - frame->bytes;
     atomic_fetch_add_explicit(&wire_lead(&own->base)->saved_out, n - frame->bytes,
                               memory_order_relaxed);
     return place;

@@ -99,7 +99,7 @@ static void test_the_other_side_cannot(void **state) {
     end_one();
     begin_one(SLOW, PAGE);
     assert_true(((end *)near.link)->framed.expands);
-    assert_int_equal(((end *)near.link)->framed.hello->features, WIRE_COMPRESSED);
+    assert_int_equal(((end *)near.link)->framed.hello->features, WIRE_FEATURES);
     end_one();
 }
 

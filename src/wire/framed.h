@@ -72,6 +72,7 @@ typedef struct wire_path {
     uint64_t told;          /* bytes that came, as was last said */
     uint64_t acked, unkept; /* of those sent: that have come there; that are not kept */
     wire_flight flight;     /* under the link's lock */
+    uint64_t saved;         /* bytes, by compression */
     double bytes, seconds;  /* of late, for its speed, */
     uint32_t measures;      /* of so many pieces, */
     int64_t measured;       /* the last at this time */

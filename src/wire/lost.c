@@ -17,6 +17,26 @@ wire_path_count wire_link_paths(const wire_link *link) {
     return p ? (wire_path_count){p->n_open, p->n_ended} : (wire_path_count){1, 0};
 }
 
+static void look(wire_framed *own, wire_path_state *out) {
+    double measured = wire_paths_speed(own);
+    if (measured <= 0 && own->carrier->speed) measured = own->carrier->speed(own);
+    *out = (wire_path_state){.speed = measured, .sent = own->sent, .saved = own->path.saved};
+    snprintf(out->address, sizeof out->address, "%s", own->address);
+}
+
+size_t wire_link_look(const wire_link *link, wire_path_state out[WIRE_MOST_PATHS]) {
+    const wire_paths *p = link->paths;
+    size_t n = 0;
+    if (link->transport != &wire_zmq_transport && link->transport != &wire_relay) {
+        out[0] = (wire_path_state){.sent = link->bytes_out};
+        snprintf(out->address, sizeof out->address, "%s", link->transport->scheme);
+        return 1;
+    }
+    if (!p) look((wire_framed *)link, &out[n++]);
+    for (uint32_t i = 0; p && i < p->n_open; i++) look(p->open[i], &out[n++]);
+    return n;
+}
+
 void wire_paths_join(wire_framed *own) {
     wire_link *lead = wire_lead(&own->base);
     wire_paths *p = lead->paths;

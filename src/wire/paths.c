@@ -61,7 +61,7 @@ void wire_items_free(wire_list *list) {
 
 /* ---- which path ---- */
 
-static double speed(const wire_framed *own) {
+double wire_paths_speed(const wire_framed *own) {
     return own->path.seconds > 0 ? own->path.bytes / own->path.seconds : 0;
 }
 
@@ -72,7 +72,8 @@ void wire_paths_settle(wire_paths *p) {
         wait |= p->lost[i].number == p->last_talker && !p->lost[i].known;
     for (uint32_t i = 0; i < p->n_open && !wait; i++) {
         wire_framed *own = p->open[i];
-        if (own->path.ready && (!p->talker || speed(own) > speed(p->talker))) p->talker = own;
+        if (own->path.ready && (!p->talker || wire_paths_speed(own) > wire_paths_speed(p->talker)))
+            p->talker = own;
     }
     if (p->talker) p->last_talker = p->talker->path.number;
     pthread_mutex_unlock(&p->lead->lock);
@@ -81,7 +82,7 @@ void wire_paths_settle(wire_paths *p) {
 /* Of what is left, the bytes of the next piece: no more than go in about a second, as nothing else
  * is heard of the path meanwhile; and where nothing is known of it, as few as tell. */
 static uint32_t piece_bytes(const wire_framed *own, uint64_t rest) {
-    double known = speed(own);
+    double known = wire_paths_speed(own);
     uint32_t most = known < WIRE_CHUNK ? (uint32_t)known / WIRE_GRAIN * WIRE_GRAIN : WIRE_CHUNK;
     if (most < WIRE_GRAIN) most = WIRE_GRAIN;
     return rest < most ? (uint32_t)rest : most;
@@ -98,7 +99,7 @@ static bool waits(const wire_paths *p, uint64_t least) {
 
 /* Seconds until a path would be through with some more bytes. */
 static double through(const wire_framed *own, size_t bytes) {
-    return (double)(own->path.flight.bytes + bytes) / speed(own);
+    return (double)(own->path.flight.bytes + bytes) / wire_paths_speed(own);
 }
 
 /* By how much a path may be faster than it was when it was last used: a single chunk that was held
@@ -114,7 +115,7 @@ static bool is_first(const wire_paths *p, const wire_framed *own) {
         const wire_framed *other = p->open[i];
         if (!other->path.ready || other == own) continue;
         bool before = p->talker ? p->talker != own : other->path.number < own->path.number;
-        if (before || speed(other)) return false;
+        if (before || wire_paths_speed(other)) return false;
     }
     return true;
 }
@@ -129,19 +130,19 @@ static bool may_try(const wire_paths *p, const wire_framed *own, size_t bytes) {
 
 /* A few bytes that were held up by chance must not be the end of a path that was not very slow. */
 static bool is_hardly_known(const wire_framed *own) {
-    return own->path.measures < ENOUGH_TOLD && speed(own) >= TELLING;
+    return own->path.measures < ENOUGH_TOLD && wire_paths_speed(own) >= TELLING;
 }
 
 /* Whether no other path would be through with it sooner. */
 static bool is_soonest(const wire_paths *p, const wire_framed *own, size_t bytes) {
     if (!own->path.ready) return false;
-    if (!speed(own)) return may_try(p, own, bytes);
+    if (!wire_paths_speed(own)) return may_try(p, own, bytes);
     if (is_hardly_known(own) && !own->path.flight.bytes && waits(p, WORTH_A_TRY)) return true;
     double soon = through(own, bytes);
     bool doubted = false;
     for (uint32_t i = 0; i < p->n_open; i++) {
         const wire_framed *other = p->open[i];
-        if (other == own || !other->path.ready || !speed(other)) continue;
+        if (other == own || !other->path.ready || !wire_paths_speed(other)) continue;
         if (through(other, bytes) >= soon) continue;
         if (!doubted) soon /= doubt(p, own);
         doubted = true;

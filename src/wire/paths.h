@@ -19,7 +19,7 @@
 #include "wire/framed.h"
 
 enum {
-    WIRE_MAX_PATHS = 4,
+    WIRE_MAX_PATHS = WIRE_MOST_PATHS,
     WIRE_MAX_LOST = 8,      /* paths that have ended, and are remembered */
     WIRE_MAX_ADDRESS = 320, /* bytes of a route's address */
 };
@@ -73,6 +73,8 @@ bool wire_paths_kept(wire_link *link);
  * would. */
 bool wire_paths_flush(wire_framed *own, const wire_writer *writer);
 bool wire_paths_pending(wire_framed *own);
+/* Bytes a second that go out by it; 0: it has not been measured. */
+double wire_paths_speed(const wire_framed *own);
 /* So many of the bytes that were sent on this path have come. */
 void wire_paths_acked(wire_framed *own, uint64_t come);
 /* The data of an instance: gives it up, called with the lock, which it lets go; and whether some

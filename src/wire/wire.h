@@ -27,8 +27,8 @@
 
 /* Protocols that are spoken, the newest and the oldest. */
 enum { WIRE_PROTOCOL = 10, WIRE_OLDEST = 9 };
-/* Features within them, as bits: chunks may come compressed. */
-enum { WIRE_COMPRESSED = 1, WIRE_FEATURES = WIRE_COMPRESSED };
+/* Features within them, as bits: chunks may come compressed; a hub listens to News. */
+enum { WIRE_COMPRESSED = 1, WIRE_NEWS = 2, WIRE_FEATURES = WIRE_COMPRESSED | WIRE_NEWS };
 enum { WIRE_MAX_MESSAGE = 64 << 20, WIRE_CHUNK = 1 << 20 };
 /* Chunks that come in any order begin at multiples of this, and end there or with the transfer. */
 enum { WIRE_GRAIN = 128 << 10 };
@@ -234,6 +234,14 @@ typedef struct wire_path_count {
     uint64_t lost;
 } wire_path_count;
 wire_path_count wire_link_paths(const wire_link *link);
+/* Those that are open, at most WIRE_MOST_PATHS; gives their number. Under the pump. */
+enum { WIRE_MOST_PATHS = 4 };
+typedef struct wire_path_state {
+    char address[128];
+    double speed;         /* bytes a second that go out, as last measured; 0: not known */
+    uint64_t sent, saved; /* bytes; that did not have to go out, as chunks were compressed */
+} wire_path_state;
+size_t wire_link_look(const wire_link *link, wire_path_state out[WIRE_MOST_PATHS]);
 /* Until then (base_now time) the other side is not told that what it sends was read: so it sends no
  * more than a window. For links over frames; others have short ways. Under the pump. */
 void wire_link_hold(wire_link *link, int64_t until);

@@ -243,6 +243,7 @@ static shoal_status fetch_from(worker *w, const worker_file *file, uint32_t numb
         const worker_peer *peer = member_of(w, number);
         if (is_over(w, file)) return base_fail(SHOAL_CLOSED, "nobody needs it any more");
         if (!peer || !peer->link) return base_fail(SHOAL_LOST, "it was lost");
+        f->there = d->there;
         SHOAL_TRY(ask_more(w, peer, d));
         bool come = take_whole(f, &part), went = false;
         if (come) f->come += part.bytes;

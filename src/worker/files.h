@@ -58,6 +58,7 @@ typedef struct worker_fetch {
     uint32_t peer;
     worker_file_part parts[WORKER_FILE_PARTS];
     uint64_t come;       /* bytes */
+    uint64_t there;      /* of the file, whoever has given them */
     uint32_t wrong;      /* parts that were changed on their way */
     shoal_status answer; /* OK, or why the member does not give it */
 } worker_fetch;

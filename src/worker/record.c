@@ -188,3 +188,64 @@ void worker_count_traffic(const worker_instance *instance, Shoal__Traffic **out,
     }
     *count = n;
 }
+
+/* ---- news ---- */
+
+enum { MOST_PATHS = 256 };
+
+typedef struct news {
+    Shoal__News all;
+    size_t n;
+    Shoal__Path paths[MOST_PATHS], *pointers[MOST_PATHS];
+    wire_path_state states[MOST_PATHS + WIRE_MOST_PATHS];
+} news;
+
+/* Lock held. */
+static void add_paths(news *of, const wire_link *link, uint32_t peer) {
+    if (!link || of->n >= MOST_PATHS) return;
+    size_t end = of->n + wire_link_look(link, &of->states[of->n]);
+    for (; of->n < end && of->n < MOST_PATHS; of->n++) {
+        const wire_path_state *state = &of->states[of->n];
+        Shoal__Path *path = of->pointers[of->n] = &of->paths[of->n];
+        shoal__path__init(path);
+        path->peer = peer;
+        path->address = (char *)state->address;
+        path->speed = state->speed;
+        path->sent = state->sent;
+        path->saved = state->saved;
+    }
+}
+
+/* Unless the hub has heard the same. Lock held. */
+static void tell_news(worker *w, news *of) {
+    size_t at = 0;
+    uint64_t key;
+    void *item;
+    shoal__news__init(&of->all);
+    add_paths(of, w->hub, 0);
+    while (base_map_next(&w->peers, &at, &key, &item))
+        add_paths(of, ((const worker_peer *)item)->link, ((const worker_peer *)item)->number);
+    of->all.paths = of->pointers;
+    of->all.n_paths = of->n;
+    if (w->fetch.file) of->all.fetching = w->fetch.file->bytes;
+    if (w->fetch.file) of->all.fetched = w->fetch.there;
+    size_t n = shoal__news__get_packed_size(&of->all);
+    uint8_t *packed = malloc(n + 1);
+    if (!packed) return;
+    uint64_t hash = base_hash(packed, shoal__news__pack(&of->all, packed));
+    free(packed);
+    if (hash != w->news && wire_send(w->hub, SHOAL__KIND__NEWS, &of->all.base) != SHOAL_OK)
+        base_log(BASE_DEBUG, w->name, "%s", shoal_error_message());
+    w->news = hash;
+}
+
+void worker_news(worker *w) {
+    int64_t now = base_now();
+    if (!w->heard || now - w->news_at < BASE_SECOND) return;
+    w->news_at = now;
+    news *of = calloc(1, sizeof *of);
+    pthread_mutex_lock(&w->lock);
+    if (of && w->hub) tell_news(w, of);
+    pthread_mutex_unlock(&w->lock);
+    free(of);
+}

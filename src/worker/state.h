@@ -338,6 +338,9 @@ struct worker {
     int64_t silence; /* nanoseconds: who waits in vain for longer says so: 60 s, but in tests */
     wire_peer *wire;
     wire_link *hub;
+    bool heard;      /* the hub listens to News, */
+    uint64_t news;   /* which had this hash last, */
+    int64_t news_at; /* at this time */
     worker_client client;
     char *name;
     uint32_t number, session;
@@ -499,6 +502,8 @@ shoal_status worker_receive_put(worker_receive *receive, uint64_t offset, const 
                                 size_t n);
 /* All of a box is there. Lock held. */
 void worker_receive_complete(worker_task *task, worker_receive *receive);
+/* Tells the hub what has changed: once a second at most. Under the pump. */
+void worker_news(worker *w);
 shoal_status worker_data(void *context, wire_link *link, const wire_transfer *transfer,
                          uint64_t offset, const void *bytes, size_t n);
 /* What came early for an instance that is now known; lock held. */

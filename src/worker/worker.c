@@ -354,7 +354,10 @@ static shoal_status joined(worker *w, wire_link *link, const Shoal__Welcome *wel
 static shoal_status on_opened(void *context, wire_link *link, const Shoal__Hello *hello,
                               Shoal__Welcome *welcome, bool accepting) {
     worker *w = context;
-    if (!accepting && wire_link_cookie(link) == HUB_COOKIE) return joined(w, link, welcome);
+    if (!accepting && wire_link_cookie(link) == HUB_COOKIE) {
+        w->heard = hello->features & WIRE_NEWS;
+        return joined(w, link, welcome);
+    }
     /* In an embedded pool the accepting end of the link to oneself is the hub's. */
     if (accepting && hello->incarnation == wire_incarnation(w->wire)) return SHOAL_OK;
     if (accepting && !hello->peer) return SHOAL_OK; /* a newcomer, for the hub in this process */
@@ -403,6 +406,7 @@ static void watch(void *context) {
     worker *w = context;
     worker_streams_watch(w);
     worker_leaving_watch(w);
+    worker_news(w);
     if (w->client.tick) w->client.tick(w->client.context);
 }
 

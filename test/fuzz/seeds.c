@@ -418,7 +418,13 @@ static void hub_roles(void) {
     Shoal__Relay relay = SHOAL__RELAY__INIT;
     relay.peer = 3;
     relay.frame = (ProtobufCBinaryData){8, (uint8_t *)"whatever"};
+    Shoal__News news = SHOAL__NEWS__INIT;
+    Shoal__Path path = SHOAL__PATH__INIT, *paths[] = {&path};
+    path.address = (char *)"tcp://10.0.0.1:7400";
+    news.paths = paths;
+    news.n_paths = news.fetching = 1;
     Shoal__StatusAsk status = SHOAL__STATUS_ASK__INIT;
+    status.paths = true;
     Shoal__ExplainAsk explain = SHOAL__EXPLAIN_ASK__INIT;
     explain.submit = &p.submit;
     Shoal__Error error = SHOAL__ERROR__INIT;
@@ -437,6 +443,7 @@ static void hub_roles(void) {
     for (uint8_t who = BOTH; who <= WORKER; who++) says(&out, who, SHOAL__KIND__DONE, &done.base);
     says(&out, WORKER, SHOAL__KIND__RECORDED, &events.base);
     says(&out, BOTH, SHOAL__KIND__RECORDED, &events.base);
+    says(&out, WORKER, SHOAL__KIND__NEWS, &news.base);
     says(&out, WORKER, SHOAL__KIND__STATUS_ASK, &status.base);
     says(&out, CLIENT, SHOAL__KIND__RELEASE, &release.base);
     seeds_put("hub", "roles", out.data, out.size);
