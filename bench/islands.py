@@ -235,7 +235,8 @@ def exchanges():
             tau = min(settings["tau"], steps)
             loss, training = trained(name, 4, BATCH, **settings | {"tau": tau, "outer_loop_steps": steps // tau})
             told = training.of("end")[0]
-            fewer = 2 * 4 * count * steps * 4 / (told["bytes_up"] + told["bytes_down"])
+            # Beside the parameters that each worker is sent once, as those of any training are.
+            fewer = 2 * 4 * count * steps * 4 / (told["bytes_up"] + told["bytes_down"] - training.of("round")[0]["bytes_down"])
             print(f"islands: {name}: loss {loss:.4f}, 1/{fewer:.0f} of the bytes, steps of the last round "
                   f"{[row['steps'] for row in training.of('round')[-1]['islands']]}", flush=True)
             rows.append(lib.row(f"islands.loss.{name}", loss, "nats", "one worker, 4 times the batch, the same tokens", peer / loss, [loss],
@@ -277,7 +278,7 @@ def slow_link():
                                         outer_loop_steps=1_000_000, checkpoint_every=1_000_000, environment=lib.environment(SHOAL=str(lib.BUILD / "cmd" / "shoal"))
                                         | {key: hub.environment[key] for key in ("XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_CACHE_HOME")},
                                         **settings)
-                    told = training.reach(4 if lib.QUICK else 12).stop().events
+                    told = training.reach(4 if lib.QUICK else 8).stop().events
                     rounds = [(at, event) for at, event in told if event["kind"] == "round"][1:]  # in the first all is made
                     computing = sum(event["compute_seconds"] for _, event in rounds[1:])
                     share = computing / (rounds[-1][0] - rounds[0][0])

@@ -1,6 +1,7 @@
 """Windows that do not count: what islands begin from after one was rejected, late or never made, bit for bit."""
 import queue
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -129,6 +130,26 @@ def test_who_comes_back_long_after(updates, monkeypatch):
     shepherd.run()
     mine = [update for index, update, _ in updates if index == 1]
     assert len(told.of("round")) > 3 and mine[0].fresh and taken == [10]
+
+
+def test_who_is_lost_before_it_is_ready(monkeypatch):
+    """What it was to begin with is there for the next one: the same losses."""
+    shoal.init(workers=1)
+    kept, runs, begin, lost = Kept(), [], Island._begin, []
+    Shepherd(settings(outer_loop_steps=2), model=TEXT, data=Data(), checkpoints=kept).run()
+
+    def die(self, inside):
+        begin(self, inside)
+        if len(runs) == 1 and not lost:
+            lost.append(self.index)
+            raise ClosedError("its worker has died")
+    monkeypatch.setattr(Island, "_begin", die)
+    for _ in range(2):
+        told = Told()
+        Shepherd(settings(outer_loop_steps=4, should_resume=True, checkpoint_every=10), model=TEXT, data=Data(),
+                 checkpoints=SimpleNamespace(latest=lambda: kept.all[0], save=lambda *_: None, close=lambda: None), monitor=told).run()
+        runs.append(losses_of(told))
+    assert lost == [0] and len(told.of("lost")) == 1 and np.array_equal(*runs)
 
 
 def test_another_compression_than_before(updates):

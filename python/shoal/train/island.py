@@ -132,6 +132,7 @@ class Island:
         self.asked = False  # for its state
         self.speed = None  # tokens per second, of its last windows
         self.place = slot  # by which the shepherd knows it
+        self.saved = None  # what it is to begin with, until it is ready
         self._address, self._threads, self._news, self._saved = address, threads, news, saved
         self._jobs, self._over = queue.SimpleQueue(), False
         self._loops, self._begun, self._next = [], [], []  # the last two; those of the next window; a job taken before its turn

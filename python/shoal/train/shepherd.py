@@ -71,7 +71,7 @@ def _whole(numbers, count, least=0):
     """A list of so many whole numbers of at least so much; ValueError for anything else."""
     if not isinstance(numbers, list) or len(numbers) != count or not all(type(n) is int and n >= least for n in numbers):
         raise ValueError(f"{numbers!r:.80} is no list of {count} whole numbers")
-    return numbers
+    return list(numbers)
 
 
 class _Silent:
@@ -93,13 +93,14 @@ class Shepherd:
         self.recipe = Recipe(experiment, self.program, data.vocabulary)
         self.monitor = monitor or _Silent()
         self._watch = session or default_session()
-        self._address = self._watch.status().address
+        told = self._watch.status()
+        self._address, self._uptime, self._hub_gone = told.address, told.uptime_ms, False
         if self._address == "embedded":
             self._address = None
         self._islands, self._failures, self._error, self._news = {}, {}, None, queue.SimpleQueue()
         self._ahead = {}  # leases of the next round, whose windows have been sent
         self._stopping, self._over, self._told, self._looked = threading.Event(), False, 0.0, 0.0
-        self._cut_off = False  # an island was lost with the hub
+        self._cut_off = False  # all islands are lost with the hub
         self.round, self.tokens, self.loss, self.counts = 0, 0, None, None
         self.bytes_up = self.bytes_down = 0
         self._begin()
@@ -136,7 +137,7 @@ class Shepherd:
         for given in (leases, self._ahead):
             for lease in given.values():
                 self.data.done(lease, 0)
-        self._ahead, self._cut_off = {}, False
+        self._ahead, self._cut_off, self._uptime = {}, False, 0
         for island in list(self._islands.values()):
             self._lose(island, "the hub is gone")
         self._resume()
@@ -264,18 +265,15 @@ class Shepherd:
         if self._address is None:
             return {("here", i): f"here {i}" for i in range(self.experiment.workers)}
         try:
-            return {slot.slot: slot.worker for slot in self._watch.status().slots if slot.compute}
+            told = self._watch.status()
         except ShoalError as error:
             self._tell(f"the pool does not answer: {error}")
+            self._hub_gone = isinstance(error, LostError)  # not one that is slow to answer
             return None
-
-    def _hub_is_gone(self):
-        """Not one that is slow to answer."""
-        try:
-            self._watch.status()
-        except ShoalError as error:
-            return isinstance(error, LostError)
-        return False
+        # One that is younger than it was is another one, in its place.
+        self._hub_gone, self._uptime = told.uptime_ms < self._uptime, told.uptime_ms
+        self._cut_off = self._cut_off or self._hub_gone and self.checkpoints is not None
+        return {slot.slot: slot.worker for slot in told.slots if slot.compute}
 
     def _look(self):
         """Begins islands on slots that have none. Raises what no island can begin with."""
@@ -291,7 +289,7 @@ class Shepherd:
             index = next(i for i in range(len(self._islands) + 1) if i not in self._islands)
             saved = self._saved.pop(index, {})
             island = Island(self.recipe, index, slot, worker, self._address, threads, self._news, saved)
-            island.speed = saved.get("speed")
+            island.speed, island.saved = saved.get("speed"), saved
             if "parameters" in saved:
                 island.versions = list(saved["versions"])
             self._islands[index] = island
@@ -311,7 +309,7 @@ class Shepherd:
             return None
         island.answered(what)
         if what == "ready":
-            island.ready = True
+            island.ready, island.saved = True, None
             self.monitor.event("joined", island=island.index, worker=island.worker, round=self.round)
         elif what == "done":  # also too late: it takes less next time
             speed = len(value.losses) * self.recipe.per_step / value.busy
@@ -319,8 +317,8 @@ class Shepherd:
         elif what == "lost":
             if not isinstance(value, (LostError, ClosedError)):
                 self._failed(island, value)
-            elif self.checkpoints is not None and self._hub_is_gone():
-                self._cut_off = True
+            elif self._slots() is None and self._hub_gone:
+                self._cut_off = self.checkpoints is not None
             self._lose(island, str(value))
         return island, what, value
 
@@ -331,6 +329,8 @@ class Shepherd:
     def _lose(self, island, reason):
         """An island is one no more."""
         self._islands.pop(island.index, None)
+        if island.saved:  # it has not begun: the next one may
+            self._saved[island.index] = island.saved
         island.close(0)
         self.monitor.event("lost", island=island.index, worker=island.worker, round=self.round, reason=reason)
 
@@ -529,6 +529,9 @@ class Shepherd:
         self._versions[fragment] = self.round
         for saved in self._saved.values():  # who comes back later begins from the parameters of then
             saved.pop("parameters", None)
+        for island in self._islands.values():
+            if not island.ready:
+                island.versions = [-1] * self.experiment.fragments
         tokens = sum(steps) * self.recipe.per_step
         self.tokens += tokens
         # What who is there takes next is in the checkpoint, as it follows from measured speeds.
