@@ -549,7 +549,7 @@ class Shepherd:
         self.bytes_up, self.bytes_down = self.bytes_up + up, self.bytes_down + down
         rows = [{"island": island.index, "worker": island.worker, "steps": len(report.losses),
                  "loss": float(report.losses.mean()), "losses": [float(x) for x in report.losses],
-                 "tokens_per_second": island.speed, "seconds": report.seconds, "state": "in"}
+                 "tokens_per_second": island.speed, "seconds": report.seconds, "compute_seconds": report.busy, "state": "in"}
                 for island, report, _ in good]
         for row in rows:
             self.monitor.event("island", **row)
