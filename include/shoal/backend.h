@@ -35,7 +35,7 @@ enum shoal_device_capability {
     SHOAL_DEVICE_ASYNC = 1 << 1,       /* functions return before the work is done */
     SHOAL_DEVICE_IMPORT_HOST = 1 << 2, /* memory_import() takes host memory without copying */
     SHOAL_DEVICE_IMPORT_FILE = 1 << 3, /* and mapped files */
-    SHOAL_DEVICE_SAME_CORES = 1 << 4,  /* computes on the cores that `cpu` has: lent only by name */
+    SHOAL_DEVICE_SAME_CORES = 1 << 4,  /* computes on what another has: lent only by name */
 };
 
 typedef struct shoal_device_info {
@@ -216,7 +216,7 @@ typedef struct shoal_backend {
  *     __device__ void operation(long long item, const x0_t *x0, ..., y0_t *y0)
  */
 typedef struct shoal_operation {
-    uint32_t size; /* sizeof(shoal_operation) */
+    uint32_t size; /* sizeof(shoal_operation), or less: up to `cuda` */
     const char *name;
     shoal_status (*run)(const shoal_host *host, void *context, const shoal_type *types,
                         const void *const *inputs, uint32_t n_inputs, const shoal_type *type,

@@ -9,6 +9,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <string.h>
 #include <cmocka.h>
 
@@ -46,6 +47,22 @@ static void test_registry(void **state) {
     assert_ptr_equal(backend, &mine);
     assert_ptr_equal(backend_at(6), &mine);
     assert_null(backend_at(7));
+}
+
+static shoal_status run_own(const shoal_host *host, void *context, const shoal_type *types,
+                            const void *const *inputs, uint32_t n_inputs, const shoal_type *type,
+                            void *output) {
+    return SHOAL_OK;
+}
+
+/* Plug-ins may know less of the table than this library. */
+static void test_operations_of_older_plugins(void **state) {
+    static shoal_operation old = {.name = "old", .run = run_own};
+    old.size = offsetof(shoal_operation, cuda) - 1;
+    assert_fails(shoal_operation_add(&old), SHOAL_INVALID, "lacks a name or a function");
+    old.size = offsetof(shoal_operation, cuda);
+    assert_ok(shoal_operation_add(&old));
+    assert_fails(shoal_operation_add(&old), SHOAL_INVALID, "'old' exists already");
 }
 
 /* ---- one device, and graphs for it ---- */
@@ -323,6 +340,7 @@ static void test_cpu_updates_in_place(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_registry),
+        cmocka_unit_test(test_operations_of_older_plugins),
         cmocka_unit_test(test_memory),
         cmocka_unit_test(test_cpu_keeps_large_blocks),
         cmocka_unit_test(test_copy),

@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <string.h>
 
 enum { MAX_OPERATIONS = 1024 };
@@ -33,14 +34,14 @@ static shoal_status append(const shoal_operation *operation) {
     return SHOAL_OK;
 }
 
+enum { LEAST = offsetof(shoal_operation, cuda) };
+
 shoal_status shoal_operation_add(const shoal_operation *operation) {
-    if (operation->size < sizeof *operation || !operation->name || !*operation->name ||
-        !operation->run)
+    if (operation->size < LEAST || !operation->name || !*operation->name || !operation->run)
         return base_fail(SHOAL_INVALID,
                          "operation '%.64s' lacks a name or a function: fill its "
                          "whole table",
-                         operation->size >= sizeof *operation && operation->name ? operation->name
-                                                                                 : "?");
+                         operation->size >= LEAST && operation->name ? operation->name : "?");
     pthread_mutex_lock(&adding);
     shoal_status status = append(operation);
     pthread_mutex_unlock(&adding);

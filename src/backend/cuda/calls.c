@@ -135,7 +135,9 @@ static shoal_status launch(shoal_device *device, void *kernel, const gpu_spot *a
 static void flush(shoal_device *device, gpu_queue queue) {}
 static void forget(shoal_device *device, void *kernel) {}
 
-static const char *source_of(const shoal_operation *operation) { return operation->cuda; }
+static const char *source_of(const shoal_operation *operation) {
+    return operation->size >= sizeof *operation ? operation->cuda : NULL;
+}
 
 const gpu_driver cuda_driver = {.name = "cuda",
                                 .open = open_all,
