@@ -174,6 +174,8 @@ typedef struct block {
     size_t bytes;
 } block;
 static block *blocks;
+static pthread_rwlock_t using =
+    PTHREAD_RWLOCK_INITIALIZER; /* memory is not freed while it is used */
 
 void *standin_host(cuda_address address, size_t bytes) {
     char *host = (char *)(uintptr_t)(address - STANDIN_OFFSET);
@@ -215,7 +217,9 @@ CALL(cuMemFree_v2, cuda_address address) {
     if (!b) give_up("what is freed is no memory of the device");
     *at = b->next;
     pthread_mutex_unlock(&lock);
+    pthread_rwlock_wrlock(&using);
     free(host);
+    pthread_rwlock_unlock(&using);
     free(b);
     standin_count(-1);
     return CUDA_SUCCESS;
@@ -229,7 +233,9 @@ CALL(cuMemHostAlloc, void **host, size_t bytes, unsigned flags) {
 }
 
 CALL(cuMemFreeHost, void *host) {
+    pthread_rwlock_wrlock(&using);
     free(host);
+    pthread_rwlock_unlock(&using);
     standin_count(-1);
     return CUDA_SUCCESS;
 }
@@ -259,13 +265,13 @@ struct cuda_event {
 static void do_item(const item *i, cuda_context *context) {
     static atomic_uint count;
     if (atomic_fetch_add(&count, 1) % 8 == 0) usleep(50);
-    if (atomic_load(&context->error)) return;
-    if (i->work)
-        i->work(i->context);
-    else if (is("stuck"))
-        while (true) pause();
-    else
+    while (!i->work && is("stuck")) pause();
+    pthread_rwlock_rdlock(&using);
+    if (!i->work)
         atomic_store(&context->error, STANDIN_LAUNCH_FAILED);
+    else if (!atomic_load(&context->error))
+        i->work(i->context);
+    pthread_rwlock_unlock(&using);
 }
 
 static void *serve(void *context) {
