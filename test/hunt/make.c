@@ -144,7 +144,9 @@ static void fill(maker *m, const shoal_type *type, void *data) {
     bool whole =
         m->shape->style != HUNT_SMOOTH && MAKE_CHANCE(25); /* differences want no corners */
     unsigned often = MAKE_CHANCE(15) ? 50 : 10;            /* so that the ends meet each other */
-    unsigned ends = is_integer && (m->wild || MAKE_CHANCE(size <= 2 ? 20 : 12)) ? often : 0;
+    /* What does not fit a double, and is negative with a sign, is read wrongly most. */
+    unsigned odd = size <= 2 ? 20 : kind == 'u' && size == 8 ? 40 : 12;
+    unsigned ends = is_integer && (m->wild || MAKE_CHANCE(odd)) ? often : 0;
     unsigned wide = type->dtype == SHOAL_F64 ? 25 : 8; /* which may be rounded twice */
     unsigned middles = kind == 'f' && !make_smooth(m) && MAKE_CHANCE(wide) ? 40 : 0;
     /* Of many flags all or none are seldom set; here they are, but for one. */
