@@ -23,30 +23,53 @@ static _Thread_local int depth;
 
 /* ---- failures ---- */
 
-static unsigned long failing;
-static char how[8];
+static const char *const ways[] = {"now", "late", "lost", "stuck"};
+static atomic_ulong failing;
+static _Atomic(const char *) how; /* one of the ways */
 static atomic_ulong calls, launches, products;
 static atomic_long alive;
 
 void faults_tell(const char *text) {
     const char *fail = strstr(text, "fail="), *way = strstr(text, "how=");
     if (fail) failing = strtoul(fail + 5, NULL, 10);
-    if (way) snprintf(how, sizeof how, "%.*s", (int)strcspn(way + 4, ","), way + 4);
+    for (size_t i = 0; way && i < sizeof ways / sizeof *ways; i++)
+        if (!strncmp(way + 4, ways[i], strlen(ways[i]))) how = ways[i];
     atomic_store(&calls, 0);
 }
 
 unsigned long faults_calls(void) { return atomic_load(&calls); }
 long faults_alive(void) { return atomic_load(&alive); }
 
-static bool is(const char *what) { return !strcmp(how, what); }
+static bool is(const char *what) {
+    const char *told = how;
+    return told && !strcmp(told, what);
+}
+
+static pthread_rwlock_t using =
+    PTHREAD_RWLOCK_INITIALIZER; /* memory is not freed while it is used */
+
+/* Nothing runs in a context any more once it is lost. The lock orders what was done before, for
+ * sanitizers as well, which do not see the atomic numbers here. */
+static void lose(cuda_context *context, cuda_code code) {
+    pthread_rwlock_wrlock(&using);
+    atomic_store(&context->error, code);
+    pthread_rwlock_unlock(&using);
+}
+
+static cuda_code error_of(cuda_context *context) {
+    pthread_rwlock_rdlock(&using);
+    cuda_code code = atomic_load(&context->error);
+    pthread_rwlock_unlock(&using);
+    return code;
+}
 
 bool standin_fails(cuda_code *code) {
     unsigned long n = atomic_fetch_add(&calls, 1) + 1;
     cuda_context *context = depth ? current[depth - 1] : NULL;
-    *code = context ? atomic_load(&context->error) : CUDA_SUCCESS;
+    *code = context ? error_of(context) : CUDA_SUCCESS;
     if (*code) return true;
     if (!failing || n != failing) return false;
-    if (is("lost") && context) atomic_store(&context->error, STANDIN_ECC);
+    if (is("lost") && context) lose(context, STANDIN_ECC);
     *code = is("lost") ? STANDIN_ECC : CUDA_OUT_OF_MEMORY;
     return true;
 }
@@ -174,8 +197,6 @@ typedef struct block {
     size_t bytes;
 } block;
 static block *blocks;
-static pthread_rwlock_t using =
-    PTHREAD_RWLOCK_INITIALIZER; /* memory is not freed while it is used */
 
 void *standin_host(cuda_address address, size_t bytes) {
     char *host = (char *)(uintptr_t)(address - STANDIN_OFFSET);
@@ -266,11 +287,12 @@ static void do_item(const item *i, cuda_context *context) {
     static atomic_uint count;
     if (atomic_fetch_add(&count, 1) % 8 == 0) usleep(50);
     while (!i->work && is("stuck")) pause();
+    if (!i->work) {
+        lose(context, STANDIN_LAUNCH_FAILED);
+        return;
+    }
     pthread_rwlock_rdlock(&using);
-    if (!i->work)
-        atomic_store(&context->error, STANDIN_LAUNCH_FAILED);
-    else if (!atomic_load(&context->error))
-        i->work(i->context);
+    if (!atomic_load(&context->error)) i->work(i->context);
     pthread_rwlock_unlock(&using);
 }
 
@@ -351,7 +373,7 @@ static cuda_code await(cuda_stream *s, unsigned long done) {
     pthread_mutex_lock(&s->lock);
     while (s->done < done) pthread_cond_wait(&s->changed, &s->lock);
     pthread_mutex_unlock(&s->lock);
-    return atomic_load(&s->context->error);
+    return error_of(s->context);
 }
 
 CALL(cuStreamSynchronize, cuda_stream *stream) {

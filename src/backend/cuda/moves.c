@@ -194,13 +194,15 @@ static cuda_code move_box(cuda_lane *lane, const cuda_job *job) {
 
 /* ---- lanes ---- */
 
-/* An answer tells of what has failed since the last one, or before its event. */
+/* An answer tells of what has failed since the last one, or before its event. Whoever is answered
+ * gives memory back, so a wait that failed is made up for by one for all that is in the line. */
 static void answer(cuda_lane *lane, const cuda_job *job) {
     const cuda_device *d = lane->device;
     shoal_status status = SHOAL_OK;
     if (job->event) {
         cuda_code code = d->cuda->event_wait(job->event);
         d->cuda->event_free(job->event);
+        if (code) d->cuda->stream_wait(d->lanes[GPU_LINE].stream);
         lane->call = "work on it";
         lane->failed = code;
     }
