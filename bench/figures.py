@@ -14,25 +14,16 @@ import islands
 import kernels
 import lan
 import lib
+import matrices
 import op
 from lib import BenchError, Peer, Pool, race, timed
+from matrices import gflop, resident
 
 sys.path.insert(0, str(lib.ROOT / "test"))
 from proxy import Proxy  # noqa: E402
 
 SQUARE = (4096, 4096, 4096)
 TABLE_SHAPE = (4096, 14336, 4096)
-
-
-def gflop(shape):
-    m, k, n = map(lib.scaled, shape)
-    return 2e-9 * m * k * n
-
-
-def resident(pool, shape, shares):
-    """A client whose operands lie on a pool's workers: A in rows by shares, B whole on each."""
-    return Peer([sys.executable, lib.ROOT / "bench" / "resident.py", pool.address,
-                 ",".join(map(str, shares)), *map(lib.scaled, shape)])
 
 
 def matmul():
@@ -64,15 +55,19 @@ def matmul_dask():
 
 
 def table():
-    """4096 x 14336 @ 14336 x 4096, two workers by 50/50 and by 70/30, against one worker."""
-    with Pool(1) as one, Pool(2) as two, resident(one, TABLE_SHAPE, [1]) as alone, \
+    """4096 x 14336 @ 14336 x 4096, by two workers 50/50 and 70/30, and by three, against one worker and OpenBLAS."""
+    with Pool(1) as one, Pool(2) as two, Pool(3) as three, lib.blas(*map(lib.scaled, TABLE_SHAPE), 2) as blas, \
+            resident(one, TABLE_SHAPE, [1]) as alone, \
             resident(two, TABLE_SHAPE, [50, 50]) as even, \
-            resident(two, TABLE_SHAPE, [70, 30]) as uneven:
-        splits = {"50_50": even, "70_30": uneven}
-        times = race({"alone": alone, **splits}, runs=None if lib.QUICK else 5)
-    return [lib.versus(f"pool.table.{name}", gflop(TABLE_SHAPE), "GFLOP/s",
-                       "one worker of one thread", times[name], times["alone"], {})
-            for name in splits]
+            resident(two, TABLE_SHAPE, [70, 30]) as uneven, \
+            resident(three, TABLE_SHAPE, [1, 1, 1]) as thirds:
+        splits = {"50_50": even, "70_30": uneven, "three": thirds}
+        times = race({"alone": alone, "blas": blas, **splits}, runs=None if lib.QUICK else 5)
+    work = gflop(TABLE_SHAPE)
+    return [*(lib.versus(f"pool.table.{name}", work, "GFLOP/s", "one worker of one thread", times[name], times["alone"], {})
+              for name in splits),
+            lib.versus("cm.table.vs_blas", work, "GFLOP/s", "OpenBLAS, 2 threads", times["50_50"], times["blas"],
+                       {"ratio": 0.93})]
 
 
 def transfers():
@@ -603,7 +598,7 @@ def compressed():
 TABLE = [
     (["pool.matmul.vs_blas", "pool.matmul.vs_one"], matmul),
     (["pool.matmul.vs_dask"], matmul_dask),
-    (["pool.table.50_50", "pool.table.70_30"], table),
+    (["pool.table.50_50", "pool.table.70_30", "pool.table.three", "cm.table.vs_blas"], table),
     (["bytes.up", "bytes.down"], transfers),
     (["fused.share", "fused.vs_numpy"], kernels.fused),
     *((([f"kernel.{name}.share", f"kernel.{name}.vs_numpy"]), function) for name, function in
@@ -633,6 +628,9 @@ TABLE = [
     (["islands.hub_killed"], islands.hub_killed),
     (["gpt.data_parallel"], gpt_data_parallel),
     (["lan.matmul.share", "lan.plan.error"], lan_matmul),
+    (["cm.uneven.makespan"], matrices.uneven),
+    (["cm.larger"], matrices.larger),
+    (["cm.gateway_ms"], matrices.gateway),
     (["cm.two_paths"], two_paths),
     (["cm.compressed"], compressed),
     (["gpt2.memory_vs_torch", "gpt2.vs_torch"], gpt2),

@@ -169,9 +169,9 @@ class Peer:
 
 
 class Pool:
-    """A hub and workers as processes of their own, ended on exit."""
+    """A hub and workers as processes of their own, ended on exit. words: more for each worker."""
 
-    def __init__(self, workers, threads=1):
+    def __init__(self, workers, threads=1, words=()):
         self.command = str(BUILD / "cmd" / "shoal")
         self.folder = tempfile.TemporaryDirectory(prefix="shoal-bench-")
         self.address = f"shm:{self.folder.name}/hub"
@@ -183,7 +183,7 @@ class Pool:
             self.wait([])
             for number, name in enumerate(self.names):  # one by one: their slots are in this order
                 self.start("worker", "--hub", self.address, "--threads", str(threads),
-                           "--name", name)
+                           "--name", name, *words)
                 self.wait(self.names[:number + 1])
         except BaseException:
             self.close()

@@ -3,7 +3,7 @@
     resident.py ADDRESS SHARES M K N
 
 SHARES is one number per worker, with commas: A lies on them in rows by these shares, B whole on
-each. Speaks the protocol of lib.Peer; what is timed is the product, left where it was computed.
+each; or `speed`, as fast as Shoal finds them. Speaks the protocol of lib.Peer; what is timed is the product, left where it was computed.
 """
 import sys
 import time
@@ -12,7 +12,9 @@ import lib
 
 
 def main():
-    address, shares = sys.argv[1], [float(share) for share in sys.argv[2].split(",")]
+    address, shares = sys.argv[1], sys.argv[2]
+    if shares != "speed":
+        shares = [float(share) for share in shares.split(",")]
     shoal, (a, b) = lib.product(), lib.operands(*map(int, sys.argv[3:6]))
     shoal.connect(address)
     left, right = shoal.from_numpy(a, copy=False).place(axis=0, shares=shares), \

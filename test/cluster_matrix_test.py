@@ -19,6 +19,7 @@ import pytest
 import shoal
 from cluster_matrix import arguments, cluster_matrix, cluster_zmq, config, files, operations, pool
 from hypothesis import given, settings, strategies as st
+from trust_test import await_true
 
 ADDRESSES = [f"192.168.2.{100 + i}" for i in range(12)]
 TORCH_PATH = pathlib.Path(os.environ["SHOAL"]).resolve().parents[1] / "torch-path"
@@ -410,7 +411,7 @@ def test_backends_are_mixed_in_one_product(monkeypatch):
         made = cluster_matrix(a, ADDRESSES[:2], [0.4, 0.6], ["torch", "llama"], [False, False], split_matrix=True)
         assert [names[s] for s in made.slots] == [("w2", "torch"), ("w1", "cpu")]
         near(made.cluster_operation(b), a.astype(float) @ b)
-        assert all(s.nodes > 0 for s in shoal.status().slots if s.compute)
+        await_true(lambda: all(s.nodes > 0 for s in shoal.status().slots if s.compute), 10, shoal.status)
 
 
 # ---- the rest ----
