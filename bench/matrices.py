@@ -1,0 +1,167 @@
+"""Matrices over a house: a worker slower than the other, operands larger than memory, text commands.
+
+    matrices.py gateway SIZE COUNT   a front end whose node multiplies matrices of SIZE x SIZE, COUNT times when told
+
+What is told and said is the protocol of lib.Peer.
+"""
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+import lib
+from lib import BenchError, Peer, race, timed
+
+PERIOD = 10_000  # microseconds for which a quota holds
+
+
+def gflop(shape):
+    m, k, n = map(lib.scaled, shape)
+    return 2e-9 * m * k * n
+
+
+def resident(pool, shape, shares):
+    """A client whose operands lie on a pool's workers: A in rows by shares, B whole on each."""
+    return Peer([sys.executable, lib.ROOT / "bench" / "resident.py", pool.address,
+                 ",".join(map(str, shares)), *map(lib.scaled, shape)])
+
+
+# ---- a slower worker ----
+
+@contextlib.contextmanager
+def quota(pid, share):
+    """A process gets this share of one core at most, by the kernel's groups (version 1 or 2)."""
+    old = Path("/sys/fs/cgroup/cpu").is_dir()
+    group = Path("/sys/fs/cgroup/cpu" if old else "/sys/fs/cgroup") / f"shoal-bench-{os.getpid()}"
+    limit = round(share * PERIOD)
+    try:
+        group.mkdir()
+        try:
+            if old:
+                (group / "cpu.cfs_period_us").write_text(str(PERIOD), encoding="ascii")
+                (group / "cpu.cfs_quota_us").write_text(str(limit), encoding="ascii")
+            else:
+                (group / "cpu.max").write_text(f"{limit} {PERIOD}", encoding="ascii")
+            (group / "cgroup.procs").write_text(str(pid), encoding="ascii")
+            yield
+        finally:
+            (group.parent / "cgroup.procs").write_text(str(pid), encoding="ascii")
+            group.rmdir()
+    except OSError as error:
+        raise BenchError(f"no quota of the processor: {group}: {error.strerror}") from error
+
+
+def uneven():
+    """4096^3 on two workers, the second with a third of a core, in rows by the speeds that Shoal measures, against what
+    both need alone: the ideal is 1 / (1 / fast + 1 / slow)."""
+    shape = (4096, 4096, 4096)
+    with lib.Pool(2) as pool, quota(pool.processes[2].pid, 1 / 3), resident(pool, shape, [1, 0]) as fast, \
+            resident(pool, shape, [0, 1]) as slow, resident(pool, shape, ["speed"]) as both:
+        times = race({"both": both, "fast": fast, "slow": slow}, runs=None if lib.QUICK else 5)
+    alone = [lib.median(times[name]) for name in ("fast", "slow")]
+    ideal = 1 / sum(1 / seconds for seconds in alone)
+    return [lib.versus("cm.uneven.makespan", gflop(shape), "GFLOP/s", f"the ideal of {alone[0]:.2f} s and {alone[1]:.2f} s",
+                       times["both"], [ideal], {"ratio": 1 / 1.15})]
+
+
+# ---- operands larger than memory ----
+
+def larger():
+    """`shoal matmul` of two files of 256 MiB by two workers that may hold a third of them together, against the same
+    product of operands that lie on workers of any size, and the files read and the result written by one program."""
+    side = lib.scaled(8192)
+    shape = (8192, 8192, 8192)
+    memory = 2 * 4 * side * side // 3 // 2
+    with tempfile.TemporaryDirectory(prefix="shoal-bench-", dir=lib.BUILD) as folder:
+        a, b, c, copy = (Path(folder) / f"{name}.npy" for name in ("a", "b", "c", "copy"))
+        for path, values in zip((a, b), lib.operands(side, side, side)):
+            np.save(path, values)
+
+        def disk():
+            values = [np.load(path) for path in (a, b)]
+            np.save(copy, values[0])
+            copy.unlink()
+
+        with lib.Pool(2) as wide, resident(wide, shape, [1, 1]) as within, \
+                lib.Pool(2, words=("--memory", str(memory))) as narrow:
+            def product():
+                done = subprocess.run([narrow.command, "matmul", a, b, "-o", c, "--hub", narrow.address], capture_output=True,
+                                      text=True, env=lib.environment(), timeout=lib.SECONDS, check=False)
+                if done.returncode:
+                    raise BenchError(f"shoal matmul: {done.stderr.strip()[-500:]}")
+                c.unlink()
+            times = race({"ours": timed(product), "within": within, "disk": timed(disk)}, runs=None if lib.QUICK else 5)
+    limit = lib.median(times["within"]) + lib.median(times["disk"])
+    return [lib.versus("cm.larger", gflop(shape), "GFLOP/s", "in memory, and the disk", times["ours"], [limit],
+                       {"ratio": 1 / 1.3})]
+
+
+# ---- text commands ----
+
+@contextlib.contextmanager
+def node(folder):
+    """A node server that takes text commands at free ports of this machine, which are in this process's environment."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
+    names = "HEAD_NODE_PULL_PORT_C", "HEAD_NODE_PUSH_PORT_C", "PYTHON_FRONT_END_CLUSTER_PORT"
+    os.environ |= {name: str(s.getsockname()[1]) for name, s in zip(names, sockets)}
+    for s in sockets:
+        s.close()
+    log = Path(folder) / "log"
+    with log.open("w", encoding="utf-8") as file, subprocess.Popen(
+            [sys.executable, "-m", "cluster_matrix.node_server", "--gateway", "--data", Path(folder) / "data"],
+            stdin=subprocess.DEVNULL, stdout=file, stderr=file, env=os.environ | {"SHOAL_HUB": f"shm:{folder}/hub"}) as process:
+        try:
+            deadline = time.monotonic() + 30
+            while "gateway:" not in log.read_text(encoding="utf-8"):
+                if process.poll() is not None or time.monotonic() > deadline:
+                    raise BenchError(f"no node: {log.read_text(encoding='utf-8').strip()[-500:]}")
+                time.sleep(0.02)
+            yield
+        finally:
+            process.terminate()
+
+
+def front_end(size, count):
+    with tempfile.TemporaryDirectory(prefix="shoal-bench-") as folder, node(folder):
+        from cluster_matrix import cluster_zmq
+        with contextlib.redirect_stdout(sys.stderr):
+            front = cluster_zmq(["127.0.0.1"])
+            x = np.random.default_rng(1).integers(-4, 5, (size, size)).astype(np.float32)
+            front.stream_matrix_binary("127.0.0.1", x, "A.bin")
+            front.zmq_send_command("127.0.0.1", "server_command=llama A.bin false A.bin false true 0 1 mul 2")
+            if not np.array_equal(front.wait_for_combined_pt("AxA"), x @ x):
+                raise BenchError("the node's product is wrong")
+            front.wait_for_acks(1, "ACK_matrixOp_complete", 10)
+
+        def run():
+            for _ in range(count):
+                front.zmq_send_command("127.0.0.1", "server_command=llama A.bin false A.bin false true 0 0 mul 2")
+                if front.wait_for_acks(1, "ACK_matrixOp_complete", 10) != 1:
+                    raise BenchError("a command was not acknowledged")
+        lib.serve(run)
+
+
+def gateway():
+    """Commands that multiply matrices of 256 x 256, one after the other, through the gateway; what each takes beyond the
+    product alone, by NumPy."""
+    size, count = 256, lib.scaled(100)
+    x = np.random.default_rng(1).integers(-4, 5, (size, size)).astype(np.float32)
+
+    def alone():
+        for _ in range(count):
+            x @ x
+    paths = os.pathsep.join(str(lib.BUILD / "python" / name) for name in ("", "compat"))
+    with Peer([sys.executable, __file__, "gateway", size, count], PYTHONPATH=paths) as commands:
+        times = race({"ours": commands, "alone": timed(alone)})
+    beyond = [(ours - lib.median(times["alone"])) / count for ours in times["ours"]]
+    return [lib.against_bar("cm.gateway_ms", beyond, 0.5)]
+
+
+if __name__ == "__main__":
+    front_end(*map(int, sys.argv[2:]))
