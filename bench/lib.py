@@ -101,7 +101,7 @@ def environment(**more):
     """For ours and for peers: this build's package and command, and no hidden threads."""
     threads = {key: "1" for key in
                ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
-    result = dict(os.environ, **threads, PYTHONPATH=str(BUILD / "python"), **more)
+    result = os.environ | threads | {"PYTHONPATH": str(BUILD / "python")} | more
     result.pop("SHOAL_HUB", None)
     return result
 

@@ -115,7 +115,7 @@ def node(folder):
     log = Path(folder) / "log"
     with log.open("w", encoding="utf-8") as file, subprocess.Popen(
             [sys.executable, "-m", "cluster_matrix.node_server", "--gateway", "--data", Path(folder) / "data"],
-            stdin=subprocess.DEVNULL, stdout=file, stderr=file, env=os.environ | {"SHOAL_HUB": f"shm:{folder}/hub"}) as process:
+            stdin=subprocess.DEVNULL, stdout=file, stderr=file, env=os.environ | {"XDG_RUNTIME_DIR": folder}) as process:
         try:
             deadline = time.monotonic() + 30
             while "gateway:" not in log.read_text(encoding="utf-8"):

@@ -41,6 +41,10 @@ class Listener:
 
     def fetch(self):
         """The events since the fetch before: a list, those of one process in their order."""
+        return [event for _, _, events in self.batches() for event in events]
+
+    def batches(self):
+        """The same by process: (its number, the nanoseconds that its clock was taken to be before the hub's, events)."""
         found, complete, self.most = [], None, 0
         for peer, name, answered, now, offset, doubt, lost, rows in self._session._events(_KEEP_MS):
             if not answered:
@@ -51,9 +55,10 @@ class Listener:
                 self.clocks[peer] = offset, doubt
             offset = self.clocks[peer][0]
             complete = now - offset if complete is None else min(complete, now - offset)
-            found += [Event(at - offset, name, kind, _PHASES[phase], None if slot < 0 else slot,
-                            None if other < 0 else other, instance, nbytes, key, label)
-                      for kind, phase, at, instance, nbytes, slot, other, key, label in rows]
+            found.append((peer, offset, [
+                Event(at - offset, name, kind, _PHASES[phase], None if slot < 0 else slot,
+                      None if other < 0 else other, instance, nbytes, key, label)
+                for kind, phase, at, instance, nbytes, slot, other, key, label in rows]))
         self.complete = max(self.complete, complete or 0)
         return found
 
@@ -65,6 +70,7 @@ class Recording:
         self.events, self.lost = [], 0
         self._listener = Listener(session)
         self._limit = limit
+        self._stamps = []  # (first and last of some events, their process, what its clock was taken to be)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._listen, name="shoal-record", daemon=True)
         self._trouble = None
@@ -79,6 +85,10 @@ class Recording:
         self._thread.join()
         if self._trouble is None:
             self._fetch()
+        for begin, end, peer, offset in self._stamps:  # clocks are known better by now
+            late = offset - self.clocks[peer][0]
+            if late:
+                self.events[begin:end] = [event._replace(at=event.at + late) for event in self.events[begin:end]]
         self.events.sort(key=lambda event: event.at)
 
     @property
@@ -100,10 +110,12 @@ class Recording:
                 return
 
     def _fetch(self):
-        found = self._listener.fetch()
-        room = self._limit - len(self.events)
-        self.events += found[:room]
-        self.lost = self._listener.lost + self.lost + max(0, len(found) - room)
+        for peer, offset, found in self._listener.batches():
+            begin, room = len(self.events), self._limit - len(self.events)
+            self.events += found[:room]
+            self._stamps.append((begin, len(self.events), peer, offset))
+            self.lost += max(0, len(found) - room)
+        self.lost += self._listener.lost
         self._listener.lost = 0
 
     def of(self, *kinds):
