@@ -68,8 +68,8 @@ def test_rows(build):
     done, rows = run(build, "pool.matmul.vs_blas", "pool.table", "bytes", "start.c_ms", "start.python_ms")
     assert done.returncode == 0, done.stderr
     assert list(rows) == ["pool.matmul.vs_blas", "pool.matmul.vs_one", "pool.table.50_50",
-                          "pool.table.70_30", "bytes.up", "bytes.down", "start.c_ms",
-                          "start.python_ms"]
+                          "pool.table.70_30", "pool.table.three", "cm.table.vs_blas", "bytes.up",
+                          "bytes.down", "start.c_ms", "start.python_ms"]
     for row in rows.values():
         assert {"name", "value", "unit", "peer", "ratio", "runs", "spread"} <= set(row)
         assert row["value"] > 0 and row["ratio"] > 0 and row["runs"] >= 2 and row["quick"]

@@ -169,9 +169,10 @@ class Peer:
 
 
 class Pool:
-    """A hub and workers as processes of their own, ended on exit. words: more for each worker."""
+    """A hub and workers as processes of their own, ended on exit. words: more for each worker. apart: each measures
+    how fast it is, as on a machine of its own."""
 
-    def __init__(self, workers, threads=1, words=()):
+    def __init__(self, workers, threads=1, words=(), apart=False):
         self.command = str(BUILD / "cmd" / "shoal")
         self.folder = tempfile.TemporaryDirectory(prefix="shoal-bench-")
         self.address = f"shm:{self.folder.name}/hub"
@@ -183,17 +184,18 @@ class Pool:
             self.wait([])
             for number, name in enumerate(self.names):  # one by one: their slots are in this order
                 self.start("worker", "--hub", self.address, "--threads", str(threads),
-                           "--name", name, *words)
+                           "--name", name, *words,
+                           **{"XDG_CACHE_HOME": f"{self.folder.name}/{name}"} if apart else {})
                 self.wait(self.names[:number + 1])
         except BaseException:
             self.close()
             raise
 
-    def start(self, *words):
+    def start(self, *words, **variables):
         try:
             self.processes.append(subprocess.Popen(
                 [self.command, *words], stdin=subprocess.DEVNULL, stdout=self.log,
-                stderr=self.log, env=environment()))
+                stderr=self.log, env=environment(**variables)))
         except OSError as error:
             raise BenchError(f"{self.command}: {error.strerror}; run make build") from error
 

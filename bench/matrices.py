@@ -18,7 +18,7 @@ import numpy as np
 import lib
 from lib import BenchError, Peer, race, timed
 
-PERIOD = 10_000  # microseconds for which a quota holds
+PERIOD = 3_000  # microseconds for which a quota holds
 
 
 def gflop(shape):
@@ -61,7 +61,7 @@ def uneven():
     """4096^3 on two workers, the second with a third of a core, in rows by the speeds that Shoal measures, against what
     both need alone: the ideal is 1 / (1 / fast + 1 / slow)."""
     shape = (4096, 4096, 4096)
-    with lib.Pool(2) as pool, quota(pool.processes[2].pid, 1 / 3), resident(pool, shape, [1, 0]) as fast, \
+    with lib.Pool(2, apart=True) as pool, quota(pool.processes[2].pid, 1 / 3), resident(pool, shape, [1, 0]) as fast, \
             resident(pool, shape, [0, 1]) as slow, resident(pool, shape, ["speed"]) as both:
         times = race({"both": both, "fast": fast, "slow": slow}, runs=None if lib.QUICK else 5)
     alone = [lib.median(times[name]) for name in ("fast", "slow")]
@@ -128,7 +128,7 @@ def node(folder):
 
 
 def front_end(size, count):
-    with tempfile.TemporaryDirectory(prefix="shoal-bench-") as folder, node(folder):
+    with tempfile.TemporaryDirectory(prefix="shoal-bench-", dir="/dev/shm") as folder, node(folder):
         from cluster_matrix import cluster_zmq
         with contextlib.redirect_stdout(sys.stderr):
             front = cluster_zmq(["127.0.0.1"])
@@ -148,9 +148,9 @@ def front_end(size, count):
 
 
 def gateway():
-    """Commands that multiply matrices of 256 x 256, one after the other, through the gateway; what each takes beyond the
-    product alone, by NumPy."""
-    size, count = 256, lib.scaled(100)
+    """Commands that multiply matrices of 32 x 32 in a folder in memory, as is the default, one after the other through the
+    gateway; what each takes beyond the product alone, by NumPy."""
+    size, count = 32, lib.scaled(160)
     x = np.random.default_rng(1).integers(-4, 5, (size, size)).astype(np.float32)
 
     def alone():

@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
     KEY_CHECK = 0x100,
@@ -331,13 +332,27 @@ static int product_slots(cmd_product *p) {
     return CMD_OK;
 }
 
-/* Bytes that each slot may take, where that is known: slots of a machine share its memory. */
+/* What part of its memory a slot may count on: slots of a machine share that of the machine, unless
+ * what they were given is less in all, which can be told of this one. */
+static double part_of_memory(const cmd_product *p, const char *host) {
+    double told = 0, here = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    char name[256] = "";
+    uint32_t beside = 0;
+    for (uint32_t i = 0; i < p->n_slots; i++) {
+        if (strcmp(p->slots[i]->host, host) != 0) continue;
+        beside++;
+        told += (double)p->slots[i]->memory;
+    }
+    bool is_this = gethostname(name, sizeof name - 1) == 0 && !strcmp(name, host);
+    return is_this && told < here / 2 ? 1 : 1.0 / beside;
+}
+
+/* Bytes that each slot may take, where that is known. */
 static double room_of(const cmd_product *p, uint32_t index) {
     const shoal_slot *slot = p->slots[index];
-    uint32_t beside = 0;
-    for (uint32_t i = 0; i < p->n_slots; i++) beside += !strcmp(p->slots[i]->host, slot->host);
     if (slot->memory == 0) return INFINITY;
-    return slot->memory > slot->bytes ? (double)(slot->memory - slot->bytes) / beside : 0;
+    if (slot->memory < slot->bytes) return 0;
+    return (double)(slot->memory - slot->bytes) * part_of_memory(p, slot->host);
 }
 
 /* As many columns of B as leave most of the memory to others: the next ones come while these are

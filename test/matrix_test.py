@@ -359,6 +359,7 @@ def test_a_product_larger_than_memory(pool, tmp_path, ending, split):
     assert np.array_equal(got, a @ b)
     assert sorted(file.name for file in tmp_path.iterdir()) == sorted(["a.npy", "b.npy", f"c.{ending}"])
     if split == "rows":
+        assert told["block_columns"] > 50  # a quarter of what each was given: that is less than the machine has
         assert sum(w["rows"] for w in told["workers"]) == 700
     if split == "columns":
         assert sum(w["columns"] for w in told["workers"]) == 701

@@ -3,6 +3,7 @@
 A line is words with spaces between, after `server_command=` where it comes from a front end. Fields `join=`, `shards=` and
 `job=` may follow any command that sends back: they say what the number send_back has no room for.
 """
+import functools
 import math
 import re
 from dataclasses import dataclass, field
@@ -92,8 +93,9 @@ def _real(word, what):
     return made
 
 
+@functools.lru_cache(256)  # programs say the same again and again
 def parse(line):
-    """The `Command` of a line. Raises Refused."""
+    """The `Command` of a line, not to be changed. Raises Refused."""
     if len(line) > MOST_BYTES:
         raise Refused(f"a line of {len(line)} bytes; at most {MOST_BYTES}")
     if not line.isascii() or not line.isprintable():

@@ -95,17 +95,19 @@ def result_name(name):
 
 def write_whole(folder, name, data):
     """Writes a file that appears whole or not at all, whatever lies there (a link is replaced, not followed)."""
-    path = pathlib.Path(folder) / checked_name(name)
+    path = os.path.join(folder, checked_name(name))
     handle, draft = tempfile.mkstemp(dir=folder, prefix=".draft-")
     try:
-        with open(handle, "wb") as file:
-            file.write(data)
+        with open(handle, "wb", buffering=0) as file:
+            left = memoryview(data)
+            while left:
+                left = left[file.write(left):]
         os.replace(draft, path)
     except BaseException:
         os.unlink(draft)
         raise
     config.tell("MATRIX_LOADING", f"{path}: {len(data)} bytes written")
-    return str(path)
+    return path
 
 
 def _of_dict(found, key, path):

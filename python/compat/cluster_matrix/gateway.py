@@ -83,9 +83,10 @@ class Node:
 
     def tensor(self, data, name):
         """The tensor of a matrix's bytes. Raises Refused also where it has no elements, which any length could hide."""
-        if 0 in files.decode(data, name)[1]:
+        made = files.tensor_of(data, name, self.session)
+        if 0 in made.shape:
             raise Refused(f"{name}: it has no elements")
-        return files.tensor_of(data, name, self.session)
+        return made
 
     def matrix(self, text):
         """(name without shard, number of the shard or None, bytes) of what a line calls a matrix."""
