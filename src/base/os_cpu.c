@@ -1,7 +1,11 @@
 #define _GNU_SOURCE
 #include "base/os_cpu.h"
 
+#include "base/os_group.h"
+
 #include <errno.h>
+#include <math.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,13 +16,24 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-uint32_t base_cpu_count(void) {
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static base_group limits;
+
+static void read_limits(void) { base_group_read("/proc/self/cgroup", "/sys/fs/cgroup", &limits); }
+
+static uint32_t cores_allowed(void) {
     cpu_set_t set;
     if (!sched_getaffinity(0, sizeof set, &set) && CPU_COUNT(&set) > 0)
         return (uint32_t)CPU_COUNT(&set);
     /* More cores than a cpu_set_t holds. */
     long online = sysconf(_SC_NPROCESSORS_ONLN);
     return online > 0 ? (uint32_t)online : 1;
+}
+
+/* Threads beyond what a group grants would have it stopped in the middle of each period. */
+uint32_t base_cpu_count(void) {
+    pthread_once(&once, read_limits);
+    return (uint32_t)fmin(cores_allowed(), fmax(1, ceil(limits.cores)));
 }
 
 int base_cpu_now(void) { return sched_getcpu(); }
@@ -34,7 +49,9 @@ void base_cpu_leave(int cpu) {
 
 uint64_t base_cpu_memory(void) {
     long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
-    return pages > 0 && bytes > 0 ? (uint64_t)pages * (uint64_t)bytes : 0;
+    uint64_t all = pages > 0 && bytes > 0 ? (uint64_t)pages * (uint64_t)bytes : 0;
+    pthread_once(&once, read_limits);
+    return limits.memory < all ? limits.memory : all;
 }
 
 unsigned base_cpu_features(void) {

@@ -4,14 +4,16 @@
 
 #include "base/status.h"
 
-/* Cores this process may run on: at least 1. Any thread. */
+/* Cores this process may use: those that it may run on, and no more than its control groups grant
+ * it, rounded up; at least 1. Any thread. */
 uint32_t base_cpu_count(void);
 /* The core this thread runs on, or -1. Any thread. */
 int base_cpu_now(void);
 /* Moves this thread to another core than `cpu`, where it may use another; it stays free to run on
  * any afterwards. Any thread. */
 void base_cpu_leave(int cpu);
-/* Bytes of memory of the machine; 0 when that is unknown. Any thread. */
+/* Bytes of memory of the machine, or what this process's control groups grant it; 0 when that is
+ * unknown. Any thread. */
 uint64_t base_cpu_memory(void);
 /* Instructions that not every processor of its kind has, as far as kernels use them. Each of x86-64
  * stands for those of AVX2 (with FMA and F16C) and of AVX-512 (F, DQ, BW and VL, and all of AVX2);
