@@ -273,7 +273,7 @@ def slow_link():
         try:
             with lan.network([100], prepare=lambda net: lines.append(lengthen(net, ["w1", "w2"]))) as machines:
                 hub = machines["hub"]
-                for name, settings in {"plain": {}, "overlap": {"compression": "int4", "overlap": 20}}.items():
+                for name, settings in {"plain": {}, "overlap": {"compression": "int4", "overlap": 40}}.items():
                     training = Training(folder, name, BATCH, "--hub", "shm:hub", prefix=hub.prefix, workers=2, tau=TAU,
                                         outer_loop_steps=1_000_000, checkpoint_every=1_000_000, environment=lib.environment(SHOAL=str(lib.BUILD / "cmd" / "shoal"))
                                         | {key: hub.environment[key] for key in ("XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_CACHE_HOME")},
