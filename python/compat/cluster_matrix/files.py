@@ -8,7 +8,6 @@ import functools
 import hashlib
 import math
 import os
-import pathlib
 import re
 import struct
 import tempfile
@@ -98,10 +97,8 @@ def write_whole(folder, name, data):
     path = os.path.join(folder, checked_name(name))
     handle, draft = tempfile.mkstemp(dir=folder, prefix=".draft-")
     try:
-        with open(handle, "wb", buffering=0) as file:
-            left = memoryview(data)
-            while left:
-                left = left[file.write(left):]
+        with open(handle, "wb") as file:
+            file.write(data)
         os.replace(draft, path)
     except BaseException:
         os.unlink(draft)
