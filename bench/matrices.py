@@ -18,7 +18,10 @@ import numpy as np
 import lib
 from lib import BenchError, Peer, race, timed
 
-PERIOD = 3_000  # microseconds for which a quota holds
+sys.path.insert(0, str(lib.ROOT / "test"))
+import groups  # noqa: E402
+
+QUOTA = (1_000, 3_000)  # microseconds of a core, and of how many: a third, in pieces shorter than what speeds are measured by
 
 
 def gflop(shape):
@@ -34,36 +37,16 @@ def resident(pool, shape, shares):
 
 # ---- a slower worker ----
 
-@contextlib.contextmanager
-def quota(pid, share):
-    """A process gets this share of one core at most, by the kernel's groups (version 1 or 2)."""
-    old = Path("/sys/fs/cgroup/cpu").is_dir()
-    group = Path("/sys/fs/cgroup/cpu" if old else "/sys/fs/cgroup") / f"shoal-bench-{os.getpid()}"
-    limit = round(share * PERIOD)
-    try:
-        group.mkdir()
-        try:
-            if old:
-                (group / "cpu.cfs_period_us").write_text(str(PERIOD), encoding="ascii")
-                (group / "cpu.cfs_quota_us").write_text(str(limit), encoding="ascii")
-            else:
-                (group / "cpu.max").write_text(f"{limit} {PERIOD}", encoding="ascii")
-            (group / "cgroup.procs").write_text(str(pid), encoding="ascii")
-            yield
-        finally:
-            (group.parent / "cgroup.procs").write_text(str(pid), encoding="ascii")
-            group.rmdir()
-    except OSError as error:
-        raise BenchError(f"no quota of the processor: {group}: {error.strerror}") from error
-
-
 def uneven():
     """4096^3 on two workers, the second with a third of a core, in rows by the speeds that Shoal measures, against what
     both need alone: the ideal is 1 / (1 / fast + 1 / slow)."""
     shape = (4096, 4096, 4096)
-    with lib.Pool(2, apart=True) as pool, quota(pool.processes[2].pid, 1 / 3), resident(pool, shape, [1, 0]) as fast, \
-            resident(pool, shape, [0, 1]) as slow, resident(pool, shape, ["speed"]) as both:
-        times = race({"both": both, "fast": fast, "slow": slow}, runs=None if lib.QUICK else 5)
+    with lib.Pool(2, apart=True) as pool, groups.limited(QUOTA) as files:
+        for file in files:
+            file.write_text(str(pool.processes[2].pid), encoding="ascii")
+        with resident(pool, shape, [1, 0]) as fast, resident(pool, shape, [0, 1]) as slow, \
+                resident(pool, shape, ["speed"]) as both:
+            times = race({"both": both, "fast": fast, "slow": slow}, runs=None if lib.QUICK else 5)
     alone = [lib.median(times[name]) for name in ("fast", "slow")]
     ideal = 1 / sum(1 / seconds for seconds in alone)
     return [lib.versus("cm.uneven.makespan", gflop(shape), "GFLOP/s", f"the ideal of {alone[0]:.2f} s and {alone[1]:.2f} s",
