@@ -182,7 +182,8 @@ typedef struct shoal_backend {
                             shoal_executable **out);
     void (*executable_free)(shoal_device *device, shoal_executable *executable);
     /* buffers: the graph's inputs, then its outputs, in order. Outputs are memory of the caller.
-     * points may be NULL. */
+     * points may be NULL. UNSUPPORTED (kernels that cannot be built after all) and NO_MEMORY say
+     * that nothing has begun: the operands are as they were, and another device does it. */
     shoal_status (*run)(shoal_device *device, shoal_executable *executable,
                         const shoal_binding *buffers, size_t n_buffers, const shoal_points *points);
     /* A number that rises while the device gets on with what was started. When it does not, for

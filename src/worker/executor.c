@@ -322,7 +322,8 @@ static shoal_status attempt(worker_task *task, worker_step *step, worker_queue *
     for (uint32_t o = 0; o < step->n_outputs; o++)
         SHOAL_TRY(output_buffer(task, step, queue, compiled->in_place[o], o, &takes));
     shoal_status status = submit(task, step, queue, compiled->executable);
-    *ruined = takes && status != SHOAL_OK;
+    bool begun = status != SHOAL_OK && status != SHOAL_UNSUPPORTED && status != SHOAL_NO_MEMORY;
+    *ruined = takes && begun;
     return status;
 }
 
@@ -353,7 +354,7 @@ static shoal_status compute(worker_task *task, worker_step *step) {
     shoal_status status = SHOAL_OK;
     if (first || !slot->aside) {
         status = attempt(task, step, &slot->own, &ruined);
-        if (ruined && slot->aside && (status == SHOAL_NO_MEMORY || status == SHOAL_IO))
+        if (ruined && slot->aside && status == SHOAL_IO)
             worker_queue_note(&slot->own, status = SHOAL_LOST);
         if (status == SHOAL_OK || status == SHOAL_CLOSED || ruined || !slot->aside) return status;
     }

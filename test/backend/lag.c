@@ -8,9 +8,10 @@
  *   memory=MIB        how much there is (1024)
  *   devices=N         how many there are (1)
  *   fail=N            which call fails (0: none); those count that can
- *   how=now|late|lost|stuck
+ *   how=now|late|lost|stuck|refused
  *                     it returns an error; it does so by its points; the device is lost; it does
- *                     nothing any more (now)
+ *                     nothing any more; only runs count, and one has begun nothing: it cannot be
+ *                     built or, the odd ones, has no memory (now)
  *   without=OP+OP     operations that it does not support */
 #include "shoal/backend.h"
 
@@ -23,7 +24,7 @@
 
 enum { MOVERS = 2 };
 
-typedef enum how { HOW_NOW, HOW_LATE, HOW_LOST, HOW_STUCK } how;
+typedef enum how { HOW_NOW, HOW_LATE, HOW_LOST, HOW_STUCK, HOW_REFUSED } how;
 
 /* ---- what it is told ---- */
 
@@ -51,6 +52,7 @@ static void tell_all(const char *text) {
             told.how = *value == 'n'     ? HOW_NOW
                        : value[1] == 'a' ? HOW_LATE
                        : *value == 'l'   ? HOW_LOST
+                       : *value == 'r'   ? HOW_REFUSED
                                          : HOW_STUCK;
         if (!strcmp(item, "without")) snprintf(told.without, sizeof told.without, "+%s+", value);
     }
@@ -74,7 +76,8 @@ unsigned long faults_calls(void) { return atomic_load(&told.calls); }
 long faults_alive(void) { return atomic_load(&alive); }
 
 /* Whether the call that is made now is the one that fails. */
-static bool fails(void) {
+static bool fails(bool runs) {
+    if (told.how == HOW_REFUSED && !runs) return false;
     unsigned long n = atomic_fetch_add(&told.calls, 1) + 1;
     return told.fail && n == told.fail;
 }
@@ -153,14 +156,17 @@ static shoal_status lose(shoal_device *device) {
     if (told.how == HOW_STUCK) device->stuck = true;
     pthread_cond_broadcast(&device->changed);
     pthread_mutex_unlock(&device->lock);
-    return device->host->fail(told.how == HOW_NOW ? SHOAL_IO : SHOAL_LOST,
+    shoal_status refusal = told.fail % 2 ? SHOAL_NO_MEMORY : SHOAL_UNSUPPORTED;
+    return device->host->fail(told.how == HOW_REFUSED ? refusal
+                              : told.how == HOW_NOW   ? SHOAL_IO
+                                                      : SHOAL_LOST,
                               "lag: call %lu fails, as it was told", told.fail);
 }
 
 /* For calls that are done when they return. */
 static shoal_status try_call(shoal_device *device) {
     if (device->lost) return device->host->fail(SHOAL_LOST, "lag: the device is lost");
-    if (!fails()) return SHOAL_OK;
+    if (!fails(false)) return SHOAL_OK;
     return lose(device);
 }
 
@@ -352,8 +358,8 @@ static shoal_status queue(work *w, const shoal_points *points) {
     memcpy(w->signal, points->signal, w->n_signal * sizeof *w->signal);
     for (size_t i = 0; i < w->n_buffers; i++) atomic_fetch_add(&w->buffers[i].memory->refs, 1);
     if (w->executable) atomic_fetch_add(&w->executable->refs, 1);
-    bool fail = fails();
-    if (fail && told.how == HOW_NOW) {
+    bool fail = fails(w->kind == RUN);
+    if (fail && (told.how == HOW_NOW || told.how == HOW_REFUSED)) {
         shoal_status status = lose(device);
         char message[256];
         snprintf(message, sizeof message, "%s", device->host->error_message());
@@ -443,6 +449,35 @@ static bool supports(shoal_device *device, const shoal_graph *graph, const shoal
     return !strstr(told.without, name) && device->ref->supports(device->inner, graph, node);
 }
 
+static bool is_input(const shoal_graph *graph, uint32_t value) {
+    for (uint32_t i = 0; i < graph->n_inputs; i++)
+        if (graph->inputs[i] == value) return true;
+    return false;
+}
+
+static bool is_taken(const int32_t *in_place, uint32_t n, uint32_t input) {
+    for (uint32_t o = 0; o < n; o++)
+        if (in_place[o] == (int32_t)input) return true;
+    return false;
+}
+
+/* `ref` writes its results when it has read all operands for the last time. An operand that is a
+ * result, too, is read then. */
+static void report_in_place(const shoal_graph *graph, const bool *frozen, int32_t *in_place) {
+    for (uint32_t o = 0; o < graph->n_outputs; o++)
+        if (is_input(graph, graph->outputs[o])) return;
+    for (uint32_t o = 0; o < graph->n_outputs; o++) {
+        const shoal_type *out = &graph->values[graph->outputs[o]].type;
+        for (uint32_t i = 0; i < graph->n_inputs && in_place[o] < 0; i++) {
+            const shoal_type *in = &graph->values[graph->inputs[i]].type;
+            bool same = in->dtype == out->dtype && in->rank == out->rank &&
+                        !memcmp(in->dims, out->dims, in->rank * sizeof *in->dims);
+            if (same && !(frozen && frozen[i]) && !is_taken(in_place, o, i))
+                in_place[o] = (int32_t)i;
+        }
+    }
+}
+
 static shoal_status compile(shoal_device *device, const shoal_graph *graph,
                             const shoal_compile_options *options, shoal_compile_report *report,
                             shoal_executable **out) {
@@ -457,12 +492,15 @@ static shoal_status compile(shoal_device *device, const shoal_graph *graph,
     atomic_init(&executable->refs, 1);
     executable->device = device;
     status = device->ref->compile(device->inner, graph, options, report, &executable->inner);
-    if (status)
+    if (status) {
         free(executable);
-    else
-        *out = executable;
-    if (!status) atomic_fetch_add(&alive, 1);
-    return status;
+        return status;
+    }
+    *out = executable;
+    atomic_fetch_add(&alive, 1);
+    if (report->in_place)
+        report_in_place(graph, options ? options->frozen : NULL, report->in_place);
+    return SHOAL_OK;
 }
 
 static void executable_free(shoal_device *device, shoal_executable *executable) {
@@ -506,7 +544,7 @@ static shoal_status device_new(const shoal_host *host, uint32_t index, uint32_t 
     if (index >= told.devices)
         return host->fail(SHOAL_NOT_FOUND, "lag: there are %u devices, no number %u", told.devices,
                           index);
-    if (fails()) return host->fail(SHOAL_IO, "lag: call %lu fails, as it was told", told.fail);
+    if (fails(false)) return host->fail(SHOAL_IO, "lag: call %lu fails, as it was told", told.fail);
     shoal_device *device = calloc(1, sizeof *device);
     if (!device) return host->fail(SHOAL_NO_MEMORY, "lag: no memory for a device");
     device->host = host;

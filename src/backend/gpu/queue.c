@@ -338,7 +338,8 @@ static void unblock(void *context, shoal_status status) {
     pthread_mutex_unlock(&device->lock);
 }
 
-/* Of the line. A run that cannot start is for the caller to do elsewhere. */
+/* Of the line. A run that cannot start is for the caller to do elsewhere. It may have begun, which
+ * NO_MEMORY would deny. */
 static shoal_status start_or_refuse(gpu_work *w) {
     shoal_device *device = w->device;
     w->waits = true;
@@ -350,7 +351,7 @@ static shoal_status start_or_refuse(gpu_work *w) {
     if (!status) return SHOAL_OK;
     work_free(w);
     one_less(device);
-    return status;
+    return status == SHOAL_NO_MEMORY ? base_fail_prefix(SHOAL_IO, "no memory to run it: ") : status;
 }
 
 /* Starts what need not wait, in this thread. */
