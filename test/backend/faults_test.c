@@ -2,6 +2,9 @@
  * another device has done it, or it is one clear error; nothing hangs, and nothing is left over.
  *
  * SHOAL_FAILURES: how many calls are tried of each way (40; 0: all). */
+#include "backend/gpu/gpu.h"
+#include "backend/registry.h"
+#include "base/clock.h"
 #include "base/status.h"
 #include "shoal/function.h"
 #include "shoal/shoal.h"
@@ -9,9 +12,11 @@
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <cmocka.h>
 
 enum { N = 6, M = 5, K = 7, ROUNDS = 5 };
@@ -234,6 +239,47 @@ static void at_once(void **state) { each_way("now", false); }
 static void later(void **state) { each_way("late", false); }
 static void lost(void **state) { each_way("lost", false); }
 
+static void keep_answer(void *context, shoal_status status) {
+    atomic_store((atomic_int *)context, (int)status);
+}
+
+/* Two threads move boxes: both boxes are enqueued before either answer is asked for. The first
+ * fails, and nothing is there for the second. */
+static void each_answer(void **state) {
+    const shoal_backend *devices;
+    shoal_device *device;
+    shoal_memory *memory;
+    if (!strcmp(backend, "lag")) return;
+    assert_int_equal(backend_find(backend, &devices), SHOAL_OK);
+    faults_tell("fail=0,how=lost");
+    assert_int_equal(devices->device_new(backend_host(), 0, 0, &device), SHOAL_OK);
+    assert_int_equal(devices->memory_new(device, sizeof(float), &memory), SHOAL_OK);
+    const gpu_driver *driver = device->driver;
+    float to[2];
+    atomic_int answers[2] = {-1, -1};
+    faults_tell("fail=1");
+    for (int i = 0; i < 2; i++) {
+        gpu_rectangle box = {{sizeof(float), 1, 1},
+                             {&to[i], 0, sizeof(float), sizeof(float)},
+                             {memory->mem, 0, sizeof(float), sizeof(float)}};
+        shoal_status status = driver->move(device, GPU_MOVES, GPU_READ, &box);
+        if (status) answers[i] = status;
+    }
+    for (int i = 0; i < 2; i++)
+        if (answers[i] == -1 && driver->ask(device, GPU_MOVES, keep_answer, &answers[i]))
+            answers[i] = SHOAL_LOST;
+    driver->flush(device, GPU_MOVES);
+    int64_t until = base_now() + 10 * BASE_SECOND;
+    for (int i = 0; i < 2; i++) {
+        while (answers[i] == -1 && base_now() < until)
+            nanosleep(&(struct timespec){.tv_nsec = BASE_MS}, NULL);
+        assert_int_equal(answers[i], i && strcmp(backend, "cuda") ? SHOAL_OK : SHOAL_LOST);
+    }
+    devices->memory_free(device, memory);
+    devices->device_free(device);
+    assert_int_equal(faults_alive(), 0);
+}
+
 /* A program that cannot be built, or has no memory to work in, has begun nothing: its operands are
  * as they were, also where its result was to take their memory. */
 static void refused(void **state) {
@@ -266,8 +312,9 @@ static void aside(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(at_once), cmocka_unit_test(later), cmocka_unit_test(lost),
-        cmocka_unit_test(refused), cmocka_unit_test(aside), cmocka_unit_test(stuck),
+        cmocka_unit_test(at_once),     cmocka_unit_test(later),   cmocka_unit_test(lost),
+        cmocka_unit_test(each_answer), cmocka_unit_test(refused), cmocka_unit_test(aside),
+        cmocka_unit_test(stuck),
     };
     return cmocka_run_group_tests(tests, open_device, NULL);
 }

@@ -31,7 +31,7 @@ typedef struct cuda_lane {
     pthread_t thread;
     cuda_job *first, **end;
     bool started, busy, closing;
-    cuda_code failed; /* the first error since the last answer */
+    cuda_code failed; /* the first error: nothing is moved any more */
     const char *call; /* which call failed */
 } cuda_lane;
 

@@ -194,8 +194,10 @@ static cuda_code move_box(cuda_lane *lane, const cuda_job *job) {
 
 /* ---- lanes ---- */
 
-/* An answer tells of what has failed since the last one, or before its event. Whoever is answered
- * gives memory back, so a wait that failed is made up for by one for all that is in the line. */
+/* An answer tells of what has failed before it, or before its event: of all, as boxes and answers
+ * of several threads come in any order, and the first failure is the end of the device. Whoever is
+ * answered gives memory back, so a wait that failed is made up for by one for all that is in the
+ * line. */
 static void answer(cuda_lane *lane, const cuda_job *job) {
     const cuda_device *d = lane->device;
     shoal_status status = SHOAL_OK;
@@ -203,13 +205,14 @@ static void answer(cuda_lane *lane, const cuda_job *job) {
         cuda_code code = d->cuda->event_wait(job->event);
         d->cuda->event_free(job->event);
         if (code) d->cuda->stream_wait(d->lanes[GPU_LINE].stream);
-        lane->call = "work on it";
-        lane->failed = code;
+        if (code && !lane->failed) {
+            lane->call = "work on it";
+            lane->failed = code;
+        }
     }
     if (lane->failed)
         status = base_fail(SHOAL_LOST, "cuda: %s is lost: %s failed: %s", d->shared.name,
                            lane->call, cuda_error(d->cuda, lane->failed));
-    lane->failed = CUDA_SUCCESS;
     job->then(job->context, status);
 }
 
