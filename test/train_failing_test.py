@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+import types
 
 import numpy as np
 import pytest
@@ -177,6 +178,19 @@ def test_the_hub_dies(two):
     ended(thread, result)
     losses = [event["loss"] for event in told.of("round")]
     assert len(told.of("round")[-1]["islands"]) == 2 and losses[-1] < losses[0]
+
+
+def test_the_hub_is_another_one(two):
+    """That took its place between two looks, however long it has been up then."""
+    shepherd = Shepherd(settings(workers=2), model=TEXT, data=Data(), checkpoints=Kept())
+    assert len(shepherd._slots()) == 2 and not shepherd._cut_off
+    told = shoal.status()
+    assert told.pool != 0 and told.pool == shoal.status().pool
+    for pool, gone in ((told.pool, False), (told.pool ^ 1, True)):
+        seen = types.SimpleNamespace(pool=pool, uptime_ms=told.uptime_ms + 10**6, slots=told.slots)
+        shepherd._watch = types.SimpleNamespace(status=lambda seen=seen: seen)
+        shepherd._slots()
+        assert shepherd._cut_off == gone
 
 
 @pytest.mark.parametrize("compression, fragments, overlap", [("none", 1, 0), ("int4", 2, 7)])

@@ -128,6 +128,7 @@ typedef struct shoal_pool_status {
     uint64_t losses;  /* workers that left */
     uint64_t reruns;  /* programs that were run again because of that */
     uint64_t unix_ms; /* the hub's time of day: milliseconds since 1970 */
+    uint64_t pool;    /* random, of this hub: one that takes its place has another */
 } shoal_pool_status;
 
 /* The connections between the pool's processes, as these have told in the last seconds: their

@@ -67,6 +67,7 @@ class Pool:
     sessions: int
     losses: int
     reruns: int
+    pool: int  # random, of this hub: one that takes its place has another
     slots: "list[Slot]"
     paths: "list[Path]"  # as their ends have told in the last seconds
 

@@ -27,6 +27,7 @@ class Pool(NamedTuple):
     sessions: int
     losses: int
     reruns: int
+    pool: int
     slots: list[Slot]
     paths: list[Path]
 

@@ -335,11 +335,12 @@ static PyObject *session_status(PyObject *self, PyObject *unused) {
     free(slots);
     if (!list) return NULL;
     return Py_BuildValue(
-        "{sssssKsKsKsKsKsIsKsKsN}", "version", pool.version, "address", pool.address, "epoch",
+        "{sssssKsKsKsKsKsIsKsKsKsN}", "version", pool.version, "address", pool.address, "epoch",
         (unsigned long long)pool.epoch, "instances", (unsigned long long)pool.instances,
         "uptime_ms", (unsigned long long)pool.uptime_ms, "values", (unsigned long long)pool.values,
         "bytes", (unsigned long long)pool.bytes, "sessions", pool.sessions, "losses",
-        (unsigned long long)pool.losses, "reruns", (unsigned long long)pool.reruns, "slots", list);
+        (unsigned long long)pool.losses, "reruns", (unsigned long long)pool.reruns, "pool",
+        (unsigned long long)pool.pool, "slots", list);
 }
 
 /* _find(names) -> numbers of slots */

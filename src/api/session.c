@@ -457,7 +457,8 @@ shoal_status shoal_status_of(shoal_session *session, shoal_pool_status *out, sho
                               .losses = s->losses,
                               .reruns = s->reruns,
                               .n_slots = (uint32_t)s->n_slots,
-                              .unix_ms = s->unix_ms};
+                              .unix_ms = s->unix_ms,
+                              .pool = s->pool};
     copy_text(pool.version, sizeof pool.version, s->version);
     copy_text(pool.address, sizeof pool.address, *s->address ? s->address : "embedded");
     memcpy(out, &pool, out->size < sizeof pool ? out->size : sizeof pool);

@@ -144,6 +144,7 @@ static void answer_status(hub *h, hub_peer *peer, const Shoal__StatusAsk *ask) {
     status.version = (char *)SHOAL_PACKAGE_VERSION;
     status.epoch = h->epoch;
     status.instances = h->next_instance - 1;
+    status.pool = h->pool;
     status.uptime_ms = (uint64_t)((base_now() - h->started) / BASE_MS);
     status.unix_ms = (uint64_t)(base_time() / BASE_MS);
     status.sessions = (uint32_t)h->sessions.count;

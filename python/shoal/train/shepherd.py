@@ -94,7 +94,7 @@ class Shepherd:
         self.monitor = monitor or _Silent()
         self._watch = session or default_session()
         told = self._watch.status()
-        self._address, self._uptime, self._hub_gone = told.address, told.uptime_ms, False
+        self._address, self._hub, self._hub_gone = told.address, told.pool, False
         if self._address == "embedded":
             self._address = None
         self._islands, self._failures, self._error, self._news = {}, {}, None, queue.SimpleQueue()
@@ -137,7 +137,7 @@ class Shepherd:
         for given in (leases, self._ahead):
             for lease in given.values():
                 self.data.done(lease, 0)
-        self._ahead, self._cut_off, self._uptime = {}, False, 0
+        self._ahead, self._cut_off, self._hub = {}, False, None
         for island in list(self._islands.values()):
             self._lose(island, "the hub is gone")
         self._resume()
@@ -270,8 +270,7 @@ class Shepherd:
             self._tell(f"the pool does not answer: {error}")
             self._hub_gone = isinstance(error, LostError)  # not one that is slow to answer
             return None
-        # One that is younger than it was is another one, in its place.
-        self._hub_gone, self._uptime = told.uptime_ms < self._uptime, told.uptime_ms
+        self._hub_gone, self._hub = self._hub not in (None, told.pool), told.pool  # another one may be in its place
         self._cut_off = self._cut_off or self._hub_gone and self.checkpoints is not None
         return {slot.slot: slot.worker for slot in told.slots if slot.compute}
 
