@@ -1,8 +1,8 @@
 /* Devices that fail: each call of a backend in turn, in each way. What comes out is right, since
  * another device has done it, or it is one clear error; nothing hangs, and nothing is left over.
  *
- * SHOAL_FAILURES: how many calls are tried of each way (40; 0: all); of those after which the device
- * stands still, 6 at most. */
+ * SHOAL_FAILURES: how many calls are tried of each way (40; 0: all); of those after which the
+ * device stands still, 6 at most. */
 #include "backend/gpu/gpu.h"
 #include "backend/registry.h"
 #include "base/clock.h"
