@@ -184,9 +184,8 @@ def test_news_of_who_was_left_alone():
     shepherd._look()
     (island,) = shepherd._islands.values()
     recipe = Recipe(settings(), model.load(TEXT))
-    other = Island(recipe, island.index, island.slot, "other", None, 1, shepherd._news, {})
-    while shepherd._hear(5)[0] is not island:
-        pass
+    other = Island(recipe, island.index, island.slot, "other", None, 1, queue.SimpleQueue(), {})
+    assert shepherd._hear(60) == (island, "ready", None)
     shepherd._news.put((other, "lost", ClosedError("it has gone")))
     assert shepherd._hear(1) is None and shepherd._islands == {island.index: island} and not shepherd.monitor.of("lost")
     other.close(5)

@@ -180,35 +180,45 @@ INLINE void decode(part_of *part, int values, int bytes, const uint8_t *from, fl
     }
 }
 
+enum { CHAINS = 2 }; /* of the sum of one row by one, since each addition waits for the last */
+typedef vec sums_of[SIDE][TOGETHER][CHAINS];
+
+/* Part `at` of a block of each of `rows` rows of w times that of m rows of x. */
+INLINE void part_times(part_of *part, int at, int bytes, int rows, int m,
+                       const cpu_block_product *p, const uint8_t *w, const float *x, sums_of sums) {
+    vec made[SIDE][VECTORS];
+    for (int i = 0; i < rows; i++) part(w + i * p->blocks * bytes, at, made[i]);
+    for (int c = 0; c < VECTORS; c++)
+        for (int j = 0; j < m; j++) {
+            vec there = load(x + j * p->x_row + at * PART + c * WIDTH);
+            for (int i = 0; i < rows; i++) {
+                vec *sum = &sums[i][j][rows * m == 1 ? c % CHAINS : 0];
+                *sum = multiply_add(made[i][c], there, *sum);
+            }
+        }
+}
+
 /* `rows` rows of w, 1 or SIDE, times m rows of x: what is read once meets all of the other. */
 INLINE void rows_times(part_of *part, int values, int bytes, int rows, int m,
                        const cpu_block_product *p, const uint8_t *w, const float *x, float *y) {
-    enum { CHAINS = 2 };
-    int64_t w_row = p->blocks * bytes;
-    int chains =
-        rows * m == 1 ? CHAINS : 1; /* of one sum, since each addition waits for the last */
-    vec sums[SIDE][TOGETHER][CHAINS];
+    sums_of sums;
     for (int i = 0; i < rows; i++)
         for (int j = 0; j < m; j++)
-            for (int c = 0; c < chains; c++) sums[i][j][c] = (vec){0};
+            for (int c = 0; c < CHAINS; c++) sums[i][j][c] = (vec){0};
     for (int64_t b = 0; b < p->blocks; b++, w += bytes, x += values) {
+        if (rows * m == 1) {
 #pragma GCC unroll 8
-        for (int at = 0; at < values / PART; at++) {
-            vec made[SIDE][VECTORS];
-            for (int i = 0; i < rows; i++) part(w + i * w_row, at, made[i]);
-            for (int c = 0; c < VECTORS; c++)
-                for (int j = 0; j < m; j++) {
-                    vec there = load(x + j * p->x_row + at * PART + c * WIDTH);
-                    for (int i = 0; i < rows; i++) {
-                        vec *sum = &sums[i][j][c % chains];
-                        *sum = multiply_add(made[i][c], there, *sum);
-                    }
-                }
+            for (int at = 0; at < values / PART; at++)
+                part_times(part, at, bytes, 1, 1, p, w, x, sums);
+        } else { /* more sums than one fill the registers */
+#pragma GCC unroll 2
+            for (int at = 0; at < values / PART; at++)
+                part_times(part, at, bytes, rows, m, p, w, x, sums);
         }
     }
     for (int i = 0; i < rows; i++)
         for (int j = 0; j < m; j++) {
-            vec sum = chains > 1 ? sums[i][j][0] + sums[i][j][1] : sums[i][j][0];
+            vec sum = rows * m == 1 ? sums[i][j][0] + sums[i][j][1] : sums[i][j][0];
             y[j * p->y_strides[0] + i * p->y_strides[1]] = sum_of(sum);
         }
 }
