@@ -88,6 +88,8 @@ SHOAL_ROUNDS=$(count 1000) stage recovery "$build" recovery recovery_zmq
 # Members that mean harm, and interruptions.
 SHOAL_MALICE_SECONDS=$(count 120) SHOAL_FLOOD_SECONDS=10 SHOAL_SLOWDOWN=2 stage malice "$build" malice
 SHOAL_INTERRUPTIONS=$(count 2000) SHOAL_THREAD_SECONDS=$(count 600) stage interrupt "$build" interrupt
+# Ten clients at a time, none of which waits for long.
+SHOAL_UNFAIR=2 stage fair "$build" load
 # Ten thousand workers that come and go under one session.
 SHOAL_CHURN=$(count 10000) stage churn "$build" churn
 # Three minutes of a program whose workers are slow; devices that fail at every call.

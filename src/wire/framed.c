@@ -12,11 +12,11 @@
 enum { MUCH_NEWS = 256 << 10 };
 
 shoal_status wire_framed_add(wire_framed *own, wire_peer *peer, const wire_transport *transport,
-                             const wire_carrier *carrier, const char *address, uint64_t cookie) {
+                             const wire_carrier *carrier, const char *address, uint64_t attempt) {
     own->carrier = carrier;
     own->may_send = own->may_come = WIRE_FIRST_CREDIT;
     own->address = strdup(address);
-    shoal_status status = own->address ? wire_link_add(&own->base, peer, transport, cookie)
+    shoal_status status = own->address ? wire_link_add(&own->base, peer, transport, attempt)
                                        : base_fail(SHOAL_NO_MEMORY, "no memory for a link");
     if (status != SHOAL_OK) free(own->address);
     return status;

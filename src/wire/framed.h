@@ -97,7 +97,7 @@ struct wire_framed {
 /* Adds the link to the peer. On failure nothing is kept; `own` is freed by the caller. */
 shoal_status wire_framed_add(wire_framed *own, wire_peer *peer, const wire_transport *transport,
                              const wire_carrier *carrier, const char *address,
-                             uint64_t cookie) SHOAL_CHECK_RESULT;
+                             uint64_t attempt) SHOAL_CHECK_RESULT;
 /* What it holds but for its common part: the last of a transport's shut. */
 void wire_framed_fini(wire_framed *own);
 /* Tells the other side how far it may go, when that has grown enough: to be called now and then

@@ -166,9 +166,9 @@ static shoal_status refuse_listen(wire_peer *peer, const char *address) {
 static void no_listener(wire_peer *peer, void *listener) {}
 
 /* One end per call; NULL with a message. */
-static inproc_link *new_end(wire_peer *peer, uint64_t cookie) {
+static inproc_link *new_end(wire_peer *peer, uint64_t attempt) {
     inproc_link *link = calloc(1, sizeof *link);
-    if (!link || wire_link_add(&link->base, peer, &wire_inproc, cookie) != SHOAL_OK) {
+    if (!link || wire_link_add(&link->base, peer, &wire_inproc, attempt) != SHOAL_OK) {
         base_fail(SHOAL_NO_MEMORY, "no memory for a link");
         free(link);
         return NULL;
@@ -193,8 +193,8 @@ static shoal_status open_ends(wire_peer *peer, inproc_link *a, inproc_link *b) {
     return status;
 }
 
-static void connect_self(wire_peer *peer, const char *address, uint64_t cookie, int64_t deadline) {
-    inproc_link *a = new_end(peer, 0), *b = a ? new_end(peer, cookie) : NULL;
+static void connect_self(wire_peer *peer, const char *address, uint64_t attempt, int64_t deadline) {
+    inproc_link *a = new_end(peer, 0), *b = a ? new_end(peer, attempt) : NULL;
     shoal_status status = SHOAL_NO_MEMORY;
     if (b) {
         a->other = b;
@@ -202,7 +202,7 @@ static void connect_self(wire_peer *peer, const char *address, uint64_t cookie, 
         status = open_ends(peer, a, b);
     }
     if (status == SHOAL_OK) return;
-    wire_peer_connect_failed(peer, cookie, status);
+    wire_peer_connect_failed(peer, attempt, status);
     if (a) wire_link_finish(&a->base, status, "");
     if (b) wire_link_finish(&b->base, status, "");
 }

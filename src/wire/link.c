@@ -11,10 +11,10 @@
 enum { KEEP_ASSEMBLY = 256 << 10 };
 
 shoal_status wire_link_add(wire_link *link, wire_peer *peer, const wire_transport *transport,
-                           uint64_t cookie) {
+                           uint64_t attempt) {
     link->peer = peer;
     link->transport = transport;
-    link->cookie = cookie;
+    link->attempt = attempt;
     if (pthread_mutex_init(&link->lock, NULL))
         return base_fail(SHOAL_NO_MEMORY, "no memory for the lock of a link");
     if (!base_vec_push(&peer->links, link)) {
@@ -46,7 +46,7 @@ void wire_link_give_up(wire_link *link, bool accepting, const char *address, sho
         base_log(why == SHOAL_LOST || why == SHOAL_BUSY ? BASE_DEBUG : BASE_WARN, address,
                  "refused: %s", shoal_error_message());
     else if (!link->lead)
-        wire_peer_connect_failed(link->peer, link->cookie, why);
+        wire_peer_connect_failed(link->peer, link->attempt, why);
     wire_link_finish(link, why, "");
 }
 
@@ -75,7 +75,7 @@ shoal_status wire_link_open(wire_link *link, const Shoal__Hello *hello, Shoal__W
     wire_peer *peer = link->peer;
     if (peer->muted) return base_fail(SHOAL_CLOSED, "%s is ending", peer->hello->name);
     link->state = WIRE_OPEN;
-    if (!accepting) wire_peer_connected(peer, link->cookie);
+    if (!accepting) link->cookie = wire_peer_connected(peer, link->attempt);
     for (int part = 0; part < WIRE_PARTS; part++) {
         const wire_handlers *handlers = &peer->handlers[part];
         if (!peer->handled[part]) continue;
@@ -91,6 +91,7 @@ shoal_status wire_link_open(wire_link *link, const Shoal__Hello *hello, Shoal__W
         }
         link->opened |= 1u << part;
     }
+    if (!accepting) wire_peer_end_attempt(peer, link->attempt);
     return SHOAL_OK;
 }
 

@@ -223,6 +223,7 @@ typedef struct wire_attempt {
     wire_post_item post;
     wire_watch again; /* the same address, a moment later */
     wire_peer *peer;
+    uint64_t number; /* of this attempt: several may have the same cookie */
     uint64_t cookie;
     int64_t deadline;
     int64_t busy_until; /* how long BUSY means: try again */
@@ -231,15 +232,15 @@ typedef struct wire_attempt {
     char addresses[];
 } wire_attempt;
 
-static wire_attempt *find_attempt(const wire_peer *peer, uint64_t cookie) {
+static wire_attempt *find_attempt(const wire_peer *peer, uint64_t number) {
     for (size_t i = 0; i < peer->attempts.count; i++)
-        if (peer->attempts.data[i]->cookie == cookie) return peer->attempts.data[i];
+        if (peer->attempts.data[i]->number == number) return peer->attempts.data[i];
     return NULL;
 }
 
-static void forget_attempt(wire_peer *peer, uint64_t cookie) {
+void wire_peer_end_attempt(wire_peer *peer, uint64_t number) {
     for (size_t i = 0; i < peer->attempts.count; i++) {
-        if (peer->attempts.data[i]->cookie != cookie) continue;
+        if (peer->attempts.data[i]->number != number) continue;
         wire_watch_remove(peer, &peer->attempts.data[i]->again);
         free(peer->attempts.data[i]);
         peer->attempts.data[i] = peer->attempts.data[--peer->attempts.count];
@@ -250,16 +251,16 @@ static void forget_attempt(wire_peer *peer, uint64_t cookie) {
 static void dial(wire_attempt *attempt) {
     wire_peer *peer = attempt->peer;
     if (peer->muted) {
-        forget_attempt(peer, attempt->cookie);
+        wire_peer_end_attempt(peer, attempt->number);
         return;
     }
     const wire_transport *transport = find_transport(attempt->address);
     int64_t deadline = base_now() + ONE_PATIENCE;
     if (!attempt->next || deadline > attempt->deadline) deadline = attempt->deadline;
     if (transport)
-        transport->connect(peer, attempt->address, attempt->cookie, deadline);
+        transport->connect(peer, attempt->address, attempt->number, deadline);
     else
-        wire_peer_connect_failed(peer, attempt->cookie, SHOAL_INVALID);
+        wire_peer_connect_failed(peer, attempt->number, SHOAL_INVALID);
 }
 
 /* Whether the member has a link already, which it has made. */
@@ -274,7 +275,7 @@ static bool has_called(const wire_peer *peer, uint64_t number) {
 static void run_attempt(void *context) {
     wire_attempt *attempt = context;
     if (has_called(attempt->peer, attempt->cookie)) {
-        forget_attempt(attempt->peer, attempt->cookie);
+        wire_peer_end_attempt(attempt->peer, attempt->number);
         return;
     }
     attempt->address = attempt->next;
@@ -296,8 +297,17 @@ static void dial_again(wire_watch *watch) {
         run_attempt(attempt);
 }
 
+static void tell_failed(wire_peer *peer, uint64_t cookie, shoal_status why, const char *message) {
+    for (int part = 0; part < WIRE_PARTS && !peer->muted; part++) {
+        const wire_handlers *handlers = &peer->handlers[part];
+        if (handlers->connect_failed)
+            handlers->connect_failed(handlers->context, cookie, why, message);
+    }
+}
+
 static void begin_attempt(void *context) {
     wire_attempt *attempt = context;
+    attempt->number = ++attempt->peer->attempted;
     bool listed = base_vec_push(&attempt->peer->attempts, attempt);
     if (listed && attempt->again.deadline &&
         wire_watch_add(attempt->peer, &attempt->again) == SHOAL_OK)
@@ -307,7 +317,7 @@ static void begin_attempt(void *context) {
         run_attempt(attempt);
         return;
     }
-    wire_peer_connect_failed(attempt->peer, attempt->cookie, SHOAL_NO_MEMORY);
+    tell_failed(attempt->peer, attempt->cookie, SHOAL_NO_MEMORY, "no memory to connect");
     free(attempt);
 }
 
@@ -337,7 +347,13 @@ shoal_status wire_connect_in(wire_peer *peer, const char *address, uint64_t cook
     return SHOAL_OK;
 }
 
-void wire_peer_connected(wire_peer *peer, uint64_t cookie) { forget_attempt(peer, cookie); }
+uint64_t wire_peer_connected(wire_peer *peer, uint64_t number) {
+    wire_attempt *attempt = find_attempt(peer, number);
+    if (!attempt) return 0;
+    attempt->next = NULL;
+    attempt->busy_until = 0;
+    return attempt->cookie;
+}
 
 /* Another member takes our links once the hub has told it of us, which may be a moment later. */
 static bool try_again(wire_attempt *attempt, shoal_status why) {
@@ -351,24 +367,21 @@ static bool try_again(wire_attempt *attempt, shoal_status why) {
     return false;
 }
 
-void wire_peer_connect_failed(wire_peer *peer, uint64_t cookie, shoal_status why) {
+void wire_peer_connect_failed(wire_peer *peer, uint64_t number, shoal_status why) {
     char message[WIRE_MAX_REASON];
     snprintf(message, sizeof message, "%s", shoal_error_message());
-    wire_attempt *attempt = find_attempt(peer, cookie);
-    if (attempt && try_again(attempt, why)) return;
-    if (attempt && attempt->next && base_now() < attempt->deadline) {
+    wire_attempt *attempt = find_attempt(peer, number);
+    if (!attempt || try_again(attempt, why)) return;
+    if (attempt->next && base_now() < attempt->deadline) {
         base_log(BASE_INFO, "wire", "%s; tries %.*s", message, (int)strcspn(attempt->next, ",/"),
                  attempt->next);
         attempt->post.call = run_attempt;
         wire_peer_post(peer, &attempt->post);
         return;
     }
-    forget_attempt(peer, cookie);
-    for (int part = 0; part < WIRE_PARTS && !peer->muted; part++) {
-        const wire_handlers *handlers = &peer->handlers[part];
-        if (handlers->connect_failed)
-            handlers->connect_failed(handlers->context, cookie, why, message);
-    }
+    uint64_t cookie = attempt->cookie;
+    wire_peer_end_attempt(peer, number);
+    tell_failed(peer, cookie, why, message);
 }
 
 /* The last of the hubs that this user has joined. */

@@ -173,11 +173,11 @@ static shoal_status begin_seal(relay_link *own, uint32_t number, uint32_t id, bo
     return wire_seal_begin(&own->seal, accepting, &peer->pair, member.key, &b, sizeof b);
 }
 
-static relay_link *new_link(wire_peer *peer, const char *address, uint64_t cookie,
+static relay_link *new_link(wire_peer *peer, const char *address, uint64_t attempt,
                             int64_t deadline) {
     relay_link *own = calloc(1, sizeof *own);
     if (!own ||
-        wire_framed_add(&own->framed, peer, &wire_relay, &carrier, address, cookie) != SHOAL_OK) {
+        wire_framed_add(&own->framed, peer, &wire_relay, &carrier, address, attempt) != SHOAL_OK) {
         free(own);
         base_fail(SHOAL_NO_MEMORY, "no memory for a link");
         return NULL;
@@ -201,20 +201,21 @@ static void end_link(relay_link *own, shoal_status unopened, const char *text) {
         wire_link_finish(&own->framed.base, SHOAL_LOST, reason);
 }
 
-static void connect_relay(wire_peer *peer, const char *address, uint64_t cookie, int64_t deadline) {
+static void connect_relay(wire_peer *peer, const char *address, uint64_t attempt,
+                          int64_t deadline) {
     char *end = NULL;
     const char *colon = strchr(address, ':');
     unsigned long number = colon ? strtoul(colon + 1, &end, 10) : 0;
     if (!end || end == colon + 1 || *end || number > UINT32_MAX) {
         wire_peer_connect_failed(
-            peer, cookie, base_fail(SHOAL_INVALID, "the address '%s' is no member's", address));
+            peer, attempt, base_fail(SHOAL_INVALID, "the address '%s' is no member's", address));
         return;
     }
     relay_link *own = find(peer, (uint32_t)number, false);
     if (own) end_link(own, SHOAL_LOST, "a new link replaces it");
-    own = new_link(peer, address, cookie, deadline);
+    own = new_link(peer, address, attempt, deadline);
     if (!own) {
-        wire_peer_connect_failed(peer, cookie, SHOAL_NO_MEMORY);
+        wire_peer_connect_failed(peer, attempt, SHOAL_NO_MEMORY);
         return;
     }
     shoal_status status = begin_seal(own, (uint32_t)number, ++peer->relays, false);

@@ -309,7 +309,7 @@ static void socket_expired(wire_watch *watch) {
 }
 
 /* A link at its beginning; NULL with a message. */
-static shm_link *new_link(wire_peer *peer, const char *address, uint64_t cookie, int fd,
+static shm_link *new_link(wire_peer *peer, const char *address, uint64_t attempt, int fd,
                           int64_t deadline) {
     shm_link *own = calloc(1, sizeof *own);
     if (!own) {
@@ -321,7 +321,7 @@ static shm_link *new_link(wire_peer *peer, const char *address, uint64_t cookie,
     own->watch = (wire_watch){
         .fd = fd, .deadline = deadline, .ready = socket_ready, .expired = socket_expired};
     own->address = strdup(address);
-    if (!own->address || wire_link_add(&own->base, peer, &wire_shm, cookie) != SHOAL_OK) {
+    if (!own->address || wire_link_add(&own->base, peer, &wire_shm, attempt) != SHOAL_OK) {
         free(own->address);
         free(own);
         base_fail(SHOAL_NO_MEMORY, "no memory for a link");
@@ -335,12 +335,12 @@ static shm_link *new_link(wire_peer *peer, const char *address, uint64_t cookie,
     return own;
 }
 
-static void connect_shm(wire_peer *peer, const char *address, uint64_t cookie, int64_t deadline) {
-    shm_link *own = new_link(peer, address, cookie, -1, deadline);
+static void connect_shm(wire_peer *peer, const char *address, uint64_t attempt, int64_t deadline) {
+    shm_link *own = new_link(peer, address, attempt, -1, deadline);
     if (own)
         try_connect(own);
     else
-        wire_peer_connect_failed(peer, cookie, SHOAL_NO_MEMORY);
+        wire_peer_connect_failed(peer, attempt, SHOAL_NO_MEMORY);
 }
 
 /* ---- listening ---- */

@@ -93,8 +93,9 @@ typedef struct wire_watch {
 typedef struct wire_transport {
     const char *scheme; /* an address is the scheme, or starts with it and ':' */
     shoal_status (*listen)(wire_peer *peer, const char *address);
-    /* Every outcome goes to wire_link_open or wire_peer_connect_failed. */
-    void (*connect)(wire_peer *peer, const char *address, uint64_t cookie, int64_t deadline);
+    /* Every outcome goes to wire_link_open or wire_peer_connect_failed, with the attempt's number.
+     */
+    void (*connect)(wire_peer *peer, const char *address, uint64_t attempt, int64_t deadline);
     /* Sends; or keeps the message or transfer and sends it in progress. For a transfer `message` is
      * NULL, and its source is the transport's from then on, in success and failure. */
     shoal_status (*send)(wire_link *link, Shoal__Kind kind, const ProtobufCMessage *message,
@@ -122,6 +123,7 @@ struct wire_link {
     wire_peer *peer;
     const wire_transport *transport;
     char *name;
+    uint64_t attempt; /* the number of that which it came of; 0: the other side's */
     uint64_t cookie;
     wire_link *lead; /* of a further path: the link that it is of, which handlers know */
     struct wire_paths *_Atomic paths; /* of a link that may have several; see paths.h */
@@ -159,7 +161,7 @@ static inline wire_link *wire_lead(wire_link *link) { return link->lead ? link->
 /* Sets up a link's common part, known to the peer from now on; its memory (from calloc) is the
  * peer's. On failure nothing is kept. */
 shoal_status wire_link_add(wire_link *link, wire_peer *peer, const wire_transport *transport,
-                           uint64_t cookie) SHOAL_CHECK_RESULT;
+                           uint64_t attempt) SHOAL_CHECK_RESULT;
 /* Names it: "address (name, pid n)". */
 shoal_status wire_link_call(wire_link *link, const char *address, const Shoal__Hello *hello,
                             uint32_t pid) SHOAL_CHECK_RESULT;
@@ -311,6 +313,7 @@ struct wire_peer {
     struct wire_zmq *zmq; /* of encrypted links; NULL until there is one */
     wire_link *hub;       /* that passes frames on; under the pump */
     uint32_t relays;      /* links by way of it, made so far */
+    uint64_t attempted;   /* attempts to connect, so far; under the pump */
 };
 
 /* In data, so that what an old pool's members still send to an address meets no new instance. */
@@ -325,10 +328,13 @@ void wire_watch_remove(wire_peer *peer, wire_watch *watch);
 void wire_peer_wake(wire_peer *peer);
 /* Queues an item that its call frees. */
 void wire_peer_post(wire_peer *peer, wire_post_item *item);
-/* Of transports: an attempt has led to a link. */
-void wire_peer_connected(wire_peer *peer, uint64_t cookie);
-/* It has not: tries the next address, or tells the handlers (the message: the thread's last). */
-void wire_peer_connect_failed(wire_peer *peer, uint64_t cookie, shoal_status why);
+/* An attempt has led to a link, and no other address is tried: its cookie. */
+uint64_t wire_peer_connected(wire_peer *peer, uint64_t attempt);
+/* Handlers have taken the link. */
+void wire_peer_end_attempt(wire_peer *peer, uint64_t attempt);
+/* It has come to nothing: tries the next address, or tells the handlers (the message: the thread's
+ * last). */
+void wire_peer_connect_failed(wire_peer *peer, uint64_t attempt, shoal_status why);
 /* Fails with NOT_FOUND, and says what to do. */
 shoal_status wire_nobody(const wire_peer *peer, const char *address);
 /* Whether an address leads to this machine alone. */

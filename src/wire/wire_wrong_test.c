@@ -464,6 +464,29 @@ static void test_destroy_with_pending(void **state) {
 }
 
 /* Closing while the other side does not read ends all the same. */
+/* Both at once: the first waits for its turn at its second address when the other one has its link.
+ */
+static void connect_twice(void *context) {
+    side *s = context;
+    assert_int_equal(wire_connect(s->peer, "shm:nobody-there,inproc", 42, 5000), SHOAL_OK);
+    assert_int_equal(wire_connect(s->peer, "inproc", 42, 5000), SHOAL_OK);
+}
+
+/* Two attempts with one cookie are two, each with an outcome of its own. */
+static void test_one_cookie(void **state) {
+    side s;
+    start(&s, "self", NULL);
+    assert_int_equal(wire_post(s.peer, connect_twice, &s), SHOAL_OK);
+    wait_count(&s, &s.opened, 4);
+    assert_int_equal(s.cookie, 42);
+    assert_int_equal(s.failed, 0);
+    assert_int_equal(wire_connect(s.peer, "shm:nobody-there", 42, 5000), SHOAL_OK);
+    assert_int_equal(wire_connect(s.peer, "shm:nobody-there,shm:nobody-here", 42, 5000), SHOAL_OK);
+    wait_count(&s, &s.failed, 2);
+    wire_peer_destroy(&s.peer);
+    assert_int_equal(s.failed, 2);
+}
+
 static void test_close_unread(void **state) {
     child c = start_child("shm:unread");
     side s;
@@ -547,6 +570,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_stopped),
         cmocka_unit_test(test_all_stopped),
         cmocka_unit_test(test_destroy_with_pending),
+        cmocka_unit_test(test_one_cookie),
         cmocka_unit_test(test_close_unread),
     };
     return test_main(argc, argv, tests, sizeof tests / sizeof *tests);

@@ -143,12 +143,13 @@ static bool reached(const wire_framed *framed, char *out, size_t room) {
 
 static const wire_carrier carrier = {window, wire_zmq_put, begin, join, wire_zmq_speed, reached};
 
-static zmq_link *new_link(wire_peer *peer, const char *address, uint64_t cookie, int64_t deadline) {
+static zmq_link *new_link(wire_peer *peer, const char *address, uint64_t attempt,
+                          int64_t deadline) {
     zmq_link *own = calloc(1, sizeof *own);
     char shown[512];
     show(address, shown, sizeof shown);
-    if (!own || wire_framed_add(&own->framed, peer, &wire_zmq_transport, &carrier, shown, cookie) !=
-                    SHOAL_OK) {
+    if (!own || wire_framed_add(&own->framed, peer, &wire_zmq_transport, &carrier, shown,
+                                attempt) != SHOAL_OK) {
         free(own);
         base_fail(SHOAL_NO_MEMORY, "no memory for a link");
         return NULL;
@@ -444,13 +445,13 @@ static shoal_status dial(zmq_link *own, const char *address) {
     return wire_framed_hello(&own->framed, NULL);
 }
 
-static void connect_zmq(wire_peer *peer, const char *address, uint64_t cookie, int64_t deadline) {
-    zmq_link *own = new_link(peer, address, cookie, deadline);
+static void connect_zmq(wire_peer *peer, const char *address, uint64_t attempt, int64_t deadline) {
+    zmq_link *own = new_link(peer, address, attempt, deadline);
     char *copy = strdup(address);
     if (!own || !copy) {
         if (own) wire_link_finish(&own->framed.base, SHOAL_NO_MEMORY, "");
         free(copy);
-        wire_peer_connect_failed(peer, cookie, SHOAL_NO_MEMORY);
+        wire_peer_connect_failed(peer, attempt, SHOAL_NO_MEMORY);
         return;
     }
     own->dialled = copy;

@@ -3,7 +3,8 @@ hangs, no value of others changes, hub and workers stay small, and the log names
 
 MALICE names the attacker (test/malice/malice.c). SHOAL_MALICE_SECONDS says how long each attack goes
 on (0.4), SHOAL_FLOOD_SECONDS how long those do whose effect on the speed of others is measured (3), and
-SHOAL_SLOWDOWN by how much others may be slower meanwhile (not looked at: the machine may be busy).
+SHOAL_SLOWDOWN by how much others may be slower meanwhile (not looked at: the machine may be busy, and the
+honest client then pauses between its rounds, so that it leaves room for other tests).
 """
 import os
 import pathlib
@@ -26,6 +27,7 @@ BUDGET = 256 << 20  # that a process may grow by
 HUB_BUDGET = (512 + 192 + 192) << 20
 FLOOD_SECONDS = float(os.environ.get("SHOAL_FLOOD_SECONDS", "3"))
 SLOWDOWN = float(os.environ.get("SHOAL_SLOWDOWN", "inf"))
+PAUSE = "0.02" if SLOWDOWN == float("inf") else "0"
 
 HONEST = """
 import sys, time, numpy as np, shoal
@@ -43,6 +45,7 @@ while True:
         sys.exit(1)
     rounds += 1
     print(rounds, flush=True)
+    time.sleep(float(sys.argv[2]))
 """
 
 
@@ -68,7 +71,7 @@ class Pool(Site):
     def start_client(self, machine=None):
         machine = machine or self.client_machine
         log = open(machine.root / "client", "w", encoding="utf-8")
-        client = subprocess.Popen([sys.executable, "-c", HONEST, self.address], stdout=log, stderr=log,
+        client = subprocess.Popen([sys.executable, "-c", HONEST, self.address, PAUSE], stdout=log, stderr=log,
                                   env=machine.environment)
         await_true(lambda: self.rounds(machine) > 0 or client.poll() is not None, 20,
                    lambda: self.client_log(machine))
@@ -248,7 +251,7 @@ def test_all_at_once(pool):
                  for role in ("client", "worker", "both") for _ in range(2)]
     for attacker in attackers:
         out, err = attacker.communicate(timeout=60)
-        assert attacker.returncode == 0, out + err
+        assert attacker.returncode == 0, f"exit status {attacker.returncode}: {out}{err}"
     pool.check()
 
 
