@@ -15,7 +15,8 @@
     XX(u32, uint32_t, uint32_t)                                                                    \
     XX(u64, uint64_t, uint64_t)
 
-#define ALL_INTEGERS(name, type, wide)                                                             \
+/* With the same bits for signed and unsigned numbers: these are of the latter. */
+#define SIGNLESS(name, type, wide)                                                                 \
     BINARY(add_##name, type, type, (wide)x + (wide)y)                                              \
     BINARY(subtract_##name, type, type, (wide)x - (wide)y)                                         \
     BINARY(multiply_##name, type, type, (wide)x *(wide)y)                                          \
@@ -23,16 +24,19 @@
     BINARY(or_##name, type, type, x | y)                                                           \
     BINARY(xor_##name, type, type, x ^ y)                                                          \
     UNARY(not_##name, type, type, ~x)                                                              \
+    BINARY(equal_##name, type, uint8_t, x == y)                                                    \
+    BINARY(unequal_##name, type, uint8_t, x != y)
+UNSIGNED(SIGNLESS)
+
+#define ORDERED(name, type, wide)                                                                  \
     BINARY(maximum_##name, type, type, x > y ? x : y)                                              \
     BINARY(minimum_##name, type, type, x < y ? x : y)                                              \
-    BINARY(equal_##name, type, uint8_t, x == y)                                                    \
-    BINARY(unequal_##name, type, uint8_t, x != y)                                                  \
     BINARY(less_##name, type, uint8_t, x < y)                                                      \
     BINARY(at_most_##name, type, uint8_t, x <= y)                                                  \
     BINARY(greater_##name, type, uint8_t, x > y)                                                   \
     BINARY(at_least_##name, type, uint8_t, x >= y)
-SIGNED(ALL_INTEGERS)
-UNSIGNED(ALL_INTEGERS)
+SIGNED(ORDERED)
+UNSIGNED(ORDERED)
 
 /* By zero: all bits set; the least number by -1: itself. */
 #define SIGNED_ONLY(name, type, wide)                                                              \
@@ -92,19 +96,24 @@ SELECT(select_8, uint64_t)
     [SHOAL_U8] = k##_u8, [SHOAL_U16] = k##_u16, [SHOAL_U32] = k##_u32, [SHOAL_U64] = k##_u64
 #define ROW(k, of_bool)                                                                            \
     { [SHOAL_BOOL] = of_bool, SIGNED_ROW(k), UNSIGNED_ROW(k) }
+#define SIGNLESS_ROW(k, of_bool)                                                                   \
+    {                                                                                              \
+        [SHOAL_BOOL] = of_bool, UNSIGNED_ROW(k), [SHOAL_I8] = k##_u8, [SHOAL_I16] = k##_u16,       \
+        [SHOAL_I32] = k##_u32, [SHOAL_I64] = k##_u64                                               \
+    }
 
 const cpu_maps CPU_OF_SET(integer_maps) = {
     .map =
         {
             [GRAPH_NEGATE] = {SIGNED_ROW(negate)},
             [GRAPH_ABS] = {SIGNED_ROW(absolute)},
-            [GRAPH_NOT] = ROW(not, not_bool),
-            [GRAPH_AND] = ROW(and, and_bool),
-            [GRAPH_OR] = ROW(or, or_bool),
-            [GRAPH_XOR] = ROW(xor, xor_bool),
-            [GRAPH_ADD] = ROW(add, or_bool),
-            [GRAPH_SUBTRACT] = ROW(subtract, NULL),
-            [GRAPH_MULTIPLY] = ROW(multiply, and_bool),
+            [GRAPH_NOT] = SIGNLESS_ROW(not, not_bool),
+            [GRAPH_AND] = SIGNLESS_ROW(and, and_bool),
+            [GRAPH_OR] = SIGNLESS_ROW(or, or_bool),
+            [GRAPH_XOR] = SIGNLESS_ROW(xor, xor_bool),
+            [GRAPH_ADD] = SIGNLESS_ROW(add, or_bool),
+            [GRAPH_SUBTRACT] = SIGNLESS_ROW(subtract, NULL),
+            [GRAPH_MULTIPLY] = SIGNLESS_ROW(multiply, and_bool),
             [GRAPH_DIVIDE] = ROW(divide, NULL),
             [GRAPH_MAXIMUM] = ROW(maximum, or_bool),
             [GRAPH_MINIMUM] = ROW(minimum, and_bool),
@@ -122,7 +131,7 @@ const cpu_maps CPU_OF_SET(integer_maps) = {
                               [SHOAL_U64] = select_8,
                               [SHOAL_F64] = select_8},
         },
-    .compare = {ROW(equal, equal_bool), ROW(unequal, unequal_bool), ROW(less, less_bool),
-                ROW(at_most, at_most_bool), ROW(greater, greater_bool),
+    .compare = {SIGNLESS_ROW(equal, equal_bool), SIGNLESS_ROW(unequal, unequal_bool),
+                ROW(less, less_bool), ROW(at_most, at_most_bool), ROW(greater, greater_bool),
                 ROW(at_least, at_least_bool)},
 };
