@@ -159,7 +159,7 @@ static bool attend(maker *m, uint16_t op) {
     shoal_type q = {.dtype = dtype}, k = {.dtype = dtype}, v, result;
     for (uint32_t i = 0; i < leading; i++) q.dims[q.rank++] = k.dims[k.rank++] = 1 + MAKE_BELOW(3);
     if (MAKE_CHANCE(25)) q.dims[q.rank++] = 1 + MAKE_BELOW(3);
-    int64_t depth = 1 + MAKE_BELOW(9), keys = MAKE_CHANCE(20) ? 16 : make_extent(m);
+    int64_t depth = 1 + MAKE_BELOW(9), keys = MAKE_CHANCE(35) ? 16 : make_extent(m);
     q.dims[q.rank++] = make_extent(m);
     q.dims[q.rank++] = depth;
     if (x != UINT32_MAX) {
@@ -184,7 +184,7 @@ static bool attend(maker *m, uint16_t op) {
     in[n++] = x != UINT32_MAX ? x : make_like(m, q);
     in[n++] = make_like(m, k);
     in[n++] = make_like(m, v);
-    if (MAKE_CHANCE(40)) {
+    if (MAKE_CHANCE(60)) {
         shoal_type mask = mask_type(m, &q, keys);
         in[n++] = mask.dtype == SHOAL_BOOL ? make_numbers(m, mask) : make_like(m, mask);
     }
