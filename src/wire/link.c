@@ -86,6 +86,8 @@ shoal_status wire_link_open(wire_link *link, const Shoal__Hello *hello, Shoal__W
                 char reason[WIRE_MAX_REASON];
                 snprintf(reason, sizeof reason, "%s", shoal_error_message());
                 tell_closed(link, status, reason);
+                base_fail(status, "%s", reason);
+                if (!accepting) wire_peer_connect_failed(peer, link->attempt, status);
                 return base_fail(status, "%s", reason);
             }
         }
