@@ -134,6 +134,7 @@ struct wire_link {
     _Atomic uint64_t messages_out, messages_in, bytes_out, bytes_in, saved_out;
     /* under the pump */
     wire_state state;
+    int64_t since;       /* when it was opened */
     unsigned opened;     /* bit per part that knows of it */
     base_str assembly;   /* the message being received */
     size_t begun;        /* its bytes, all of them, when it comes in pieces */
