@@ -530,6 +530,27 @@ static void forgets_who_has_left(void **state) {
     worker_destroy(&w);
 }
 
+/* A client that has joined another hub gives up what is of its old worker, which is about to end.
+ */
+static void streams_end_after_their_readers(void **state) {
+    (void)state;
+    const uint64_t first = 5, second = 6;
+    worker *w = start();
+    worker_stream *stream, *other;
+    ok(worker_stream_open(w, &first, 1, 1000, &stream));
+    ok(worker_stream_open(w, &second, 1, 1000, &other));
+    worker_stream_close(NULL, &stream);
+    assert_null(stream);
+    pthread_mutex_lock(&w->lock);
+    const worker_stream *known = base_map_get(&w->streams, first);
+    assert_non_null(known);
+    assert_int_equal(known->n, 1);
+    assert_int_equal(known->values[0], first);
+    pthread_mutex_unlock(&w->lock);
+    worker_destroy(&w);
+    worker_stream_close(NULL, &other);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_await_what_they_read),
@@ -543,6 +564,7 @@ int main(void) {
         cmocka_unit_test(tells_what_it_could_not_deliver),
         cmocka_unit_test(old_programs_are_refused),
         cmocka_unit_test(forgets_who_has_left),
+        cmocka_unit_test(streams_end_after_their_readers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
