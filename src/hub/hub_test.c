@@ -583,6 +583,19 @@ static void test_about_to_leave(void **state) {
     assert_false(value->absent);
 }
 
+/* Sessions have numbers of values to them, however many there were. */
+static void test_many_sessions(void **state) {
+    pool *p = *state;
+    p->h->next_session = 0xFFFFFE;
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(wire_connect(p->peer, "inproc", 1, 1000), SHOAL_OK);
+        pump(p);
+    }
+    assert_int_equal(p->n_ends, MEMBERS + 2);
+    assert_int_equal(p->sessions[MEMBERS], 0xFFFFFE);
+    assert_int_equal(p->sessions[MEMBERS + 1], MEMBERS + 1); /* the first that nobody has */
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_freed_first, setup, teardown),
@@ -606,6 +619,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_a_clients_device_leaves, setup, teardown),
         cmocka_unit_test_setup_teardown(test_names, setup, teardown),
         cmocka_unit_test_setup_teardown(test_about_to_leave, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_many_sessions, setup, teardown),
     };
     return cmocka_run_group_tests_name("hub", tests, NULL, NULL);
 }
