@@ -8,7 +8,9 @@
 #include "wire/transport.h"
 #include "worker/state.h"
 
+#include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { SIDE = 512, SLOT = 5, FAR = 9, FAR_PEER = 3, INSTANCE = 77 };
 
@@ -459,6 +461,66 @@ static void notes_few_files_for_others(void **state) {
     worker_destroy(&w);
 }
 
+typedef struct getter {
+    worker *w;
+    shoal_status status;
+} getter;
+
+static char gone[] = "/tmp/shoal-gone-XXXXXX";
+static const uint8_t gone_digest[SHOAL_DIGEST] = {1};
+
+static void *get_file(void *context) {
+    getter *g = context;
+    worker_instance instance = {.id = INSTANCE};
+    worker_task task = {.instance = &instance, .slot = &g->w->slots[0]};
+    worker_source source = {.at = {.file_bytes = sizeof gone, .name = "gone"}};
+    model_map *map = NULL;
+    memcpy(source.file, gone_digest, sizeof source.file);
+    g->status = worker_file_get(&task, &source, &map);
+    return NULL;
+}
+
+/* A file goes as soon as it has been found: of all who have waited for it none gets it. */
+static void several_wait_for_a_file(void **state) {
+    (void)state;
+    enum { MANY = 3 };
+    worker *w = start();
+    pthread_t threads[MANY];
+    getter getters[MANY];
+    model_map *map;
+    int written = mkstemp(gone);
+    assert_int_equal(write(written, gone, sizeof gone), sizeof gone);
+    close(written);
+    ok(model_map_open(gone, &map));
+    ok(worker_offer_file(w, gone_digest, map));
+    model_map_release(map);
+    pthread_mutex_lock(&w->lock);
+    worker_file *file = worker_file_find(w, gone_digest, sizeof gone);
+    assert_non_null(file);
+    file->state = FILE_LOOKED; /* as if a thread were at it */
+    pthread_mutex_unlock(&w->lock);
+    for (int i = 0; i < MANY; i++) {
+        getters[i] = (getter){.w = w};
+        assert_int_equal(pthread_create(&threads[i], NULL, get_file, &getters[i]), 0);
+    }
+    for (bool all = false; !all; nap()) {
+        pthread_mutex_lock(&w->lock);
+        all = file->waiting == MANY;
+        pthread_mutex_unlock(&w->lock);
+    }
+    unlink(gone);
+    pthread_mutex_lock(&w->lock);
+    file->state = FILE_HERE;
+    pthread_cond_broadcast(&w->changed);
+    pthread_mutex_unlock(&w->lock);
+    for (int i = 0; i < MANY; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        assert_int_not_equal(getters[i].status, SHOAL_OK);
+        assert_int_equal(getters[i].status, getters[0].status);
+    }
+    worker_destroy(&w);
+}
+
 /* A send waits for its link while its program ends; that there is no way then is told all the same:
  * who waits for the data cannot know. */
 static void tells_what_it_could_not_deliver(void **state) {
@@ -556,6 +618,7 @@ int main(void) {
         cmocka_unit_test(steps_await_what_they_read),
         cmocka_unit_test(few_steps),
         cmocka_unit_test(notes_few_files_for_others),
+        cmocka_unit_test(several_wait_for_a_file),
         cmocka_unit_test(views_are_made_anew),
         cmocka_unit_test(goes_on_while_something_comes),
         cmocka_unit_test(old_bytes_meet_nothing),
