@@ -521,10 +521,8 @@ static void several_wait_for_a_file(void **state) {
     worker_destroy(&w);
 }
 
-/* A send waits for its link while its program ends; that there is no way then is told all the same:
- * who waits for the data cannot know. */
-static void tells_what_it_could_not_deliver(void **state) {
-    (void)state;
+/* Runs a program that sends to a member whom nobody can reach, until it is through but for that. */
+static worker *run_sending(void) {
     worker *w = start();
     join(w);
     tell_peers(1, 4);
@@ -551,9 +549,27 @@ static void tells_what_it_could_not_deliver(void **state) {
     ok(wire_wait(worker_wire(w), has_come, w, base_now() + 10 * BASE_SECOND));
     for (int tries = 0; tries < 2000 && !is_through(w); tries++) nap();
     assert_true(is_through(w));
+    base_str_fini(&bytes);
+    return w;
+}
+
+/* A send waits for its link while its program ends; that there is no way then is told all the same:
+ * who waits for the data cannot know. */
+static void tells_what_it_could_not_deliver(void **state) {
+    (void)state;
+    worker *w = run_sending();
     ok(wire_wait(worker_wire(w), failed, NULL, base_now() + 10 * BASE_SECOND));
     assert_int_equal(hub.unreachable, 4);
-    base_str_fini(&bytes);
+    worker_destroy(&w);
+}
+
+/* Nor has the worker to wait for it. */
+static void ends_before_it_could_deliver(void **state) {
+    (void)state;
+    worker *w = run_sending();
+    const worker_peer *far = base_map_get(&w->peers, 4 + 1);
+    assert_non_null(far);
+    assert_int_equal(far->waiting.count, 1);
     worker_destroy(&w);
 }
 
@@ -625,6 +641,7 @@ int main(void) {
         cmocka_unit_test(gives_up),
         cmocka_unit_test(keeps_what_is_early),
         cmocka_unit_test(tells_what_it_could_not_deliver),
+        cmocka_unit_test(ends_before_it_could_deliver),
         cmocka_unit_test(old_programs_are_refused),
         cmocka_unit_test(forgets_who_has_left),
         cmocka_unit_test(streams_end_after_their_readers),
