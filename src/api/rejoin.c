@@ -82,12 +82,13 @@ static void *rejoin(void *context) {
         pthread_mutex_lock(&session->lock);
         if (status == SHOAL_OK && !session->closed) swap(session, &fresh);
         bool more = status != SHOAL_OK && api_may_pass(status);
-        if (!more) session->rejoining = false;
         note_attempt(session, status);
         pthread_mutex_unlock(&session->lock);
         /* Not under the lock: it calls back to who has lent memory. */
         worker_destroy(&fresh);
         pthread_mutex_lock(&session->lock);
+        /* Last: who begins anew joins this thread, with the lock. */
+        if (!more) session->rejoining = false;
         if (!more) break;
         pause_for(session, pause);
         pause = pause * 2 < MOST_PAUSE_MS ? pause * 2 : MOST_PAUSE_MS;

@@ -3,6 +3,7 @@
 #include "shoal/shoal.h"
 
 #include "base/clock.h"
+#include "wire/wire.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -166,8 +167,40 @@ static void test_closing_in_between(void **state) {
     end(s.worker, &s.stop_worker);
 }
 
+static shoal_status turn_away(void *context, wire_link *link, const Shoal__Hello *hello,
+                              Shoal__Welcome *welcome, bool accepting) {
+    ++*(atomic_int *)context;
+    return base_fail(SHOAL_DENIED, "nobody is let in");
+}
+
+/* At the hub's place is one that lets nobody in: calls say so, and go on asking. */
+static void test_turned_away(void **state) {
+    static site s;
+    Shoal__Hello hello = SHOAL__HELLO__INIT;
+    wire_peer *other;
+    atomic_int away = 0;
+    wire_handlers handlers = {.context = &away, .opened = turn_away};
+    start_site(&s);
+    shoal_session *session = open_session(&s);
+    until_it_works(session);
+    end(s.worker, &s.stop_worker);
+    end(s.hub, &s.stop_hub);
+    hello.name = (char *)"other";
+    assert_int_equal(wire_peer_new(&hello, &other), SHOAL_OK);
+    wire_handle(other, WIRE_HUB, &handlers);
+    assert_int_equal(wire_listen(other, s.address), SHOAL_OK);
+    assert_int_equal(wire_start(other), SHOAL_OK);
+    alarm(60); /* else it would wait for ever */
+    while (away < 3) assert_int_not_equal(add_new(session), SHOAL_OK);
+    assert_non_null(strstr(shoal_error_message(), "nobody is let in"));
+    alarm(0);
+    shoal_session_close(&session);
+    wire_peer_destroy(&other);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_next_hub),
-                                       cmocka_unit_test(test_closing_in_between)};
+                                       cmocka_unit_test(test_closing_in_between),
+                                       cmocka_unit_test(test_turned_away)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

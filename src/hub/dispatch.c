@@ -91,6 +91,8 @@ static shoal_status send_run(hub *h, hub_instance *instance, hub_peer *peer, uin
         run.slots[run.n_slots++] = part;
     }
     if (status == SHOAL_OK) status = wire_send(peer->link, SHOAL__KIND__RUN, &run.base);
+    /* Of a link that has ended the hub hears in its turn, and has it run without that member. */
+    if (status == SHOAL_CLOSED) status = SHOAL_OK;
     for (uint32_t i = 0; status == SHOAL_OK && i < plan->n_programs; i++) {
         const hub_slot *slot = hub_slot_of(h, plan->programs[i].slot);
         if (slot && slot->peer == peer) {

@@ -19,7 +19,6 @@ bool hub_doubt_note(hub *h, hub_instance *instance, const hub_peer *accuser,
     for (size_t i = 0; i < h->doubts.count; i++)
         said += h->doubts.data[i].user == accuser->user->number;
     if (said >= MOST_OF_USER) return false;
-    instance->doubted = true;
     hub_doubt doubt = {.instance = failed->instance,
                        .user = accuser->user->number,
                        .accuser = accuser->number,
@@ -27,7 +26,8 @@ bool hub_doubt_note(hub *h, hub_instance *instance, const hub_peer *accuser,
                        .at = base_now()};
     snprintf(doubt.reason, sizeof doubt.reason, "%s", failed->error->message);
     base_log(BASE_INFO, "hub", "%s cannot reach a member: %s", accuser->name, doubt.reason);
-    if (!base_vec_push(&h->doubts, doubt)) base_log(BASE_ERROR, "hub", "%s", shoal_error_message());
+    if (!base_vec_push(&h->doubts, doubt)) return false; /* nobody would judge it */
+    instance->doubted = true;
     return true;
 }
 
@@ -60,7 +60,12 @@ static void judge(hub *h, const hub_doubt *doubt) {
     hub_instance *instance = hub_instance_find(h, doubt->instance);
     hub_peer *accuser = hub_peer_find(h, doubt->accuser),
              *accused = hub_peer_find(h, doubt->accused);
-    if (!instance || instance->status != SHOAL_OK) return; /* it was run again already */
+    if (!instance) return;              /* it was run again already */
+    if (instance->status != SHOAL_OK) { /* with all through, nobody but this has kept it */
+        if (hub_instance_over(instance)) hub_instance_settle(h, instance);
+        hub_dispatch(h);
+        return;
+    }
     char text[512];
     if (!accuser || !accused || !again(h, doubt)) {
         hub_rerun(h, instance, "a member could not reach another");

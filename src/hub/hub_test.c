@@ -564,6 +564,38 @@ static void test_unread(void **state) {
     assert_string_equal(p->reason, "it has read nothing of what waits for it");
 }
 
+/* A member whose link is about to end takes no program with it: it is run by who remains. */
+static void test_about_to_leave(void **state) {
+    pool *p = *state;
+    wire_close(p->ends[1], SHOAL_LOST, "it has to leave");
+    submit(p, 0, 1 << 17, 1); /* which both would make */
+    const hub_value *value = base_map_get(&p->h->values, ((uint64_t)p->sessions[0] << 40) + 1);
+    assert_non_null(value);
+    assert_int_equal(value->status, SHOAL_OK);
+    assert_int_equal(p->h->peers.count, 1);
+    p->ends[1] = NULL;
+    finish_oldest(p); /* which was given up */
+    assert_int_equal(p->h->first->status, SHOAL_OK);
+    assert_int_equal(p->h->first->n_parts, 1);
+    finish_oldest(p);
+    assert_null(p->h->first);
+    assert_int_equal(value->status, SHOAL_OK);
+    assert_false(value->absent);
+}
+
+/* Sessions have numbers of values to them, however many there were. */
+static void test_many_sessions(void **state) {
+    pool *p = *state;
+    p->h->next_session = 0xFFFFFE;
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(wire_connect(p->peer, "inproc", 1, 1000), SHOAL_OK);
+        pump(p);
+    }
+    assert_int_equal(p->n_ends, MEMBERS + 2);
+    assert_int_equal(p->sessions[MEMBERS], 0xFFFFFE);
+    assert_int_equal(p->sessions[MEMBERS + 1], MEMBERS + 1); /* the first that nobody has */
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_freed_first, setup, teardown),
@@ -586,6 +618,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_held, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_clients_device_leaves, setup, teardown),
         cmocka_unit_test_setup_teardown(test_names, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_about_to_leave, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_many_sessions, setup, teardown),
     };
     return cmocka_run_group_tests_name("hub", tests, NULL, NULL);
 }

@@ -77,6 +77,26 @@ static void test_turns(void **state) {
     others_go_on(p, 1, 6);
 }
 
+/* Of who always has something waiting there is kept what waits, and not what has. */
+static void test_always_waiting(void **state) {
+    pool *p = *state;
+    hub_peer *greedy = of_another(p, 0, 1);
+    of_another(p, 1, 2);
+    p->turns = true;
+    submit(p, 1, 4, 1);
+    greedy->user->free_at = base_now() + 3600 * BASE_SECOND;
+    release(p, 0, 1);
+    assert_int_equal(greedy->asks.count, 1);
+    for (uint64_t k = 2; k < 1000; k++) {
+        release(p, 0, k);
+        hub_ask *first = &greedy->asks.data[greedy->next_ask++]; /* as if it had its turn */
+        hub_let_go(greedy->user, sizeof *first + first->bytes);
+        free(first->body);
+    }
+    assert_true(greedy->asks.room < 64);
+    assert_int_equal(greedy->asks.count - greedy->next_ask, 1);
+}
+
 /* Who has much passed on while there are others gets no credit for a while; who is alone, and who
  * has little, does. */
 static void test_relays_have_turns(void **state) {
@@ -580,6 +600,7 @@ static void test_news(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_turns, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_always_waiting, setup, teardown),
         cmocka_unit_test_setup_teardown(test_news, setup, teardown),
         cmocka_unit_test_setup_teardown(test_relays_have_turns, setup, teardown),
         cmocka_unit_test_setup_teardown(test_what_waits_goes_with_its_member, setup, teardown),

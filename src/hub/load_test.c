@@ -184,12 +184,39 @@ static void test_doubts(void **state) {
     assert_int_equal(p->h->doubts.count, 0);
 }
 
+/* One that fails for another reason while a verdict is waited for, with all who took part through,
+ * is over with the verdict. */
+static void test_failed_in_doubt(void **state) {
+    pool *p = *state;
+    hub_peer *other = of_another(p, 1, 2);
+    Shoal__Error error = SHOAL__ERROR__INIT;
+    Shoal__Failed failed = SHOAL__FAILED__INIT;
+    error.status = SHOAL_LOST;
+    error.message = (char *)"unreachable";
+    failed.error = &error;
+    failed.peer = other->number;
+    submit(p, 0, 1 << 17, 1); /* both take part */
+    hub_instance *instance = p->h->first;
+    failed.instance = instance->id;
+    deliver(p, 0, SHOAL__KIND__FAILED, &failed.base);
+    finish_oldest(p);
+    assert_ptr_equal(p->h->first, instance);
+    assert_true(instance->doubted && !instance->n_waiting);
+    hub_instance_fail(p->h, instance, SHOAL_INTERRUPTED, "it was cancelled");
+    p->h->doubts.data[0].at -= 3 * BASE_SECOND;
+    hub_doubts_judge(p->h);
+    assert_null(p->h->first);
+    assert_int_equal(other->slots[0]->in_flight, 0);
+    assert_int_equal(other->slots[0]->reserved, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_explain, setup, teardown),
         cmocka_unit_test_setup_teardown(test_speeds_of_links, setup, teardown),
         cmocka_unit_test_setup_teardown(test_much_traffic, setup, teardown),
         cmocka_unit_test_setup_teardown(test_doubts, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_failed_in_doubt, setup, teardown),
     };
     return cmocka_run_group_tests_name("load", tests, NULL, NULL);
 }

@@ -129,6 +129,17 @@ static shoal_status add_slots(hub *h, hub_peer *peer) {
     return base_vec_push(&h->peers, peer) ? SHOAL_OK : SHOAL_NO_MEMORY;
 }
 
+/* Numbers of values have 24 bits for a session, and those with the highest are the hub's. */
+static uint32_t next_session(hub *h) {
+    enum { MOST = 0xFFFFFE };
+    uint32_t session;
+    do {
+        session = h->next_session;
+        h->next_session = session < MOST ? session + 1 : 1;
+    } while (base_map_get(&h->sessions, session));
+    return session;
+}
+
 shoal_status hub_join(hub *h, hub_peer *peer) {
     if (h->peers.count >= HUB_MAX_MEMBERS)
         return base_fail(SHOAL_BUSY, "the pool has %d members, the most that it takes",
@@ -136,7 +147,7 @@ shoal_status hub_join(hub *h, hub_peer *peer) {
     for (uint32_t i = 0; i < peer->n_slots; i++) peer->slots[i]->number = UINT32_MAX; /* none yet */
     bool recovers = hub_recovers(h);
     peer->number = h->next_peer++;
-    if (peer->role == SHOAL__ROLE__CLIENT) peer->session = h->next_session++;
+    if (peer->role == SHOAL__ROLE__CLIENT) peer->session = next_session(h);
     SHOAL_TRY(name_peer(h, peer));
     SHOAL_TRY(add_relay(peer));
     shoal_status status = add_slots(h, peer);

@@ -70,6 +70,12 @@ static uint64_t held(const hub_ask *ask) { return sizeof *ask + ask->bytes; }
 static shoal_status put(hub *h, hub_peer *peer, Shoal__Kind kind, const void *body, size_t bytes) {
     hub_ask ask = {.kind = kind, .bytes = bytes};
     SHOAL_TRY(hub_hold(h, peer->user, held(&ask)));
+    /* Those that have had their turn: who always has one more waiting would keep them for ever. */
+    if (peer->next_ask > peer->asks.count / 2) {
+        peer->asks.count -= peer->next_ask;
+        memmove(peer->asks.data, peer->asks.data + peer->next_ask, peer->asks.count * sizeof ask);
+        peer->next_ask = 0;
+    }
     ask.body = malloc(bytes + 1);
     if (!ask.body || !base_vec_push(&peer->asks, ask)) {
         hub_let_go(peer->user, held(&ask));

@@ -75,6 +75,7 @@ shoal_status wire_link_open(wire_link *link, const Shoal__Hello *hello, Shoal__W
     wire_peer *peer = link->peer;
     if (peer->muted) return base_fail(SHOAL_CLOSED, "%s is ending", peer->hello->name);
     link->state = WIRE_OPEN;
+    link->since = base_now();
     if (!accepting) link->cookie = wire_peer_connected(peer, link->attempt);
     for (int part = 0; part < WIRE_PARTS; part++) {
         const wire_handlers *handlers = &peer->handlers[part];
@@ -86,6 +87,8 @@ shoal_status wire_link_open(wire_link *link, const Shoal__Hello *hello, Shoal__W
                 char reason[WIRE_MAX_REASON];
                 snprintf(reason, sizeof reason, "%s", shoal_error_message());
                 tell_closed(link, status, reason);
+                base_fail(status, "%s", reason);
+                if (!accepting) wire_peer_connect_failed(peer, link->attempt, status);
                 return base_fail(status, "%s", reason);
             }
         }

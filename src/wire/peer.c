@@ -225,6 +225,7 @@ typedef struct wire_attempt {
     wire_peer *peer;
     uint64_t number; /* of this attempt: several may have the same cookie */
     uint64_t cookie;
+    int64_t since; /* when it was asked for */
     int64_t deadline;
     int64_t busy_until; /* how long BUSY means: try again */
     char *address;      /* the one that is tried */
@@ -263,18 +264,22 @@ static void dial(wire_attempt *attempt) {
         wire_peer_connect_failed(peer, attempt->number, SHOAL_INVALID);
 }
 
-/* Whether the member has a link already, which it has made. */
-static bool has_called(const wire_peer *peer, uint64_t number) {
-    for (size_t i = 0; i < peer->links.count; i++)
-        if (peer->links.data[i]->state == WIRE_OPEN && number &&
-            peer->links.data[i]->proof.number == number)
+/* Whether the member has made a link meanwhile. Of one that there was before, who asked for another
+ * knows, and cannot use it any more. */
+static bool has_called(const wire_attempt *attempt) {
+    const wire_peer *peer = attempt->peer;
+    for (size_t i = 0; i < peer->links.count; i++) {
+        const wire_link *link = peer->links.data[i];
+        if (link->state == WIRE_OPEN && attempt->cookie && link->proof.number == attempt->cookie &&
+            link->since >= attempt->since)
             return true;
+    }
     return false;
 }
 
 static void run_attempt(void *context) {
     wire_attempt *attempt = context;
-    if (has_called(attempt->peer, attempt->cookie)) {
+    if (has_called(attempt)) {
         wire_peer_end_attempt(attempt->peer, attempt->number);
         return;
     }
@@ -340,6 +345,7 @@ shoal_status wire_connect_in(wire_peer *peer, const char *address, uint64_t cook
                                         .context = attempt},
                               .peer = peer,
                               .cookie = cookie,
+                              .since = base_now(),
                               .deadline = base_now() + (in_ms + deadline_ms) * BASE_MS,
                               .next = attempt->addresses};
     memcpy(attempt->addresses, address, bytes);

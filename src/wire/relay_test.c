@@ -169,6 +169,26 @@ static void link_both(void) {
     assert_non_null(b.s.link);
 }
 
+/* A link that there was before may be one that the caller cannot use any more: it gets another. Of
+ * one that has opened meanwhile it has heard. */
+static void test_another(void **state) {
+    start_all();
+    b.s.want_accepting = false;
+    connect_to(&b.s, "relay:1");
+    wait_count(&a.s, &a.s.opened, 2);
+    assert_int_equal(wire_connect(a.s.peer, "relay:2", 2, 5000), SHOAL_OK);
+    wait_count(&a.s, &a.s.opened, 3);
+    assert_int_equal(a.s.cookie, 2);
+    wait_count(&b.s, &b.s.opened, 3);
+    assert_int_equal(wire_connect_in(a.s.peer, "relay:2", 2, 300, 5000), SHOAL_OK);
+    assert_int_equal(wire_connect(b.s.peer, "relay:1", 42, 5000), SHOAL_OK); /* for the first */
+    wait_count(&a.s, &a.s.opened, 4);
+    nanosleep(&(struct timespec){.tv_nsec = 600 * BASE_MS}, NULL);
+    assert_int_equal(a.s.opened, 4);
+    assert_int_equal(a.s.failed, 0);
+    end_all();
+}
+
 static void test_both_ways(void **state) {
     start_all();
     link_both();
@@ -338,9 +358,10 @@ static void test_hub_cannot_read(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_both_ways), cmocka_unit_test(test_the_next_address),
-        cmocka_unit_test(test_ends),      cmocka_unit_test(test_nonsense),
-        cmocka_unit_test(test_wrong_key), cmocka_unit_test(test_hub_cannot_read),
+        cmocka_unit_test(test_another),          cmocka_unit_test(test_both_ways),
+        cmocka_unit_test(test_the_next_address), cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_nonsense),         cmocka_unit_test(test_wrong_key),
+        cmocka_unit_test(test_hub_cannot_read),
     };
     return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
 }

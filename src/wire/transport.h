@@ -134,6 +134,7 @@ struct wire_link {
     _Atomic uint64_t messages_out, messages_in, bytes_out, bytes_in, saved_out;
     /* under the pump */
     wire_state state;
+    int64_t since;       /* when it was opened */
     unsigned opened;     /* bit per part that knows of it */
     base_str assembly;   /* the message being received */
     size_t begun;        /* its bytes, all of them, when it comes in pieces */
@@ -165,7 +166,8 @@ shoal_status wire_link_add(wire_link *link, wire_peer *peer, const wire_transpor
 /* Names it: "address (name, pid n)". */
 shoal_status wire_link_call(wire_link *link, const char *address, const Shoal__Hello *hello,
                             uint32_t pid) SHOAL_CHECK_RESULT;
-/* Asks the handlers; on a refusal those asked before are told that it is closed. */
+/* Asks the handlers; on a refusal those asked before are told that it is closed, and of an attempt
+ * to connect all that it has failed. */
 shoal_status wire_link_open(wire_link *link, const Shoal__Hello *hello, Shoal__Welcome *welcome,
                             bool accepting) SHOAL_CHECK_RESULT;
 /* A frame has come: checks it and calls handlers; on failure the link is closed. */

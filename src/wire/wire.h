@@ -130,8 +130,8 @@ shoal_status wire_start(wire_peer *peer) SHOAL_CHECK_RESULT;
  * the two ends. */
 shoal_status wire_connect(wire_peer *peer, const char *address, uint64_t cookie,
                           uint32_t deadline_ms) SHOAL_CHECK_RESULT;
-/* The same, begun after a while: unless a link to the member `cookie` has opened by then, as when
- * it has called itself. */
+/* The same, begun after a while: unless a link to the member `cookie` has opened since, as when it
+ * has called itself. */
 shoal_status wire_connect_in(wire_peer *peer, const char *address, uint64_t cookie, uint32_t in_ms,
                              uint32_t deadline_ms) SHOAL_CHECK_RESULT;
 

@@ -7,6 +7,10 @@ static bool encrypted(void) {
     return transport && !strcmp(transport, "zmq");
 }
 
+static void no_attempts(void *context) {
+    assert_int_equal(((wire_peer *)context)->attempts.count, 0);
+}
+
 static void test_refusals(void **state) {
     side a, b, c;
     start(&a, "a", "shm:strict");
@@ -32,11 +36,17 @@ static void test_refusals(void **state) {
     connect_fails(&c, "shm:strict", SHOAL_VERSION, mismatch);
     /* refusing on the connecting side closes the other end with the reason */
     b.refuse = true;
+    int failed = b.failed;
     assert_int_equal(wire_connect(b.peer, "shm:strict", 42, 1000), SHOAL_OK);
     wait_count(&a, &a.closed, 1);
     assert_int_equal(a.why, SHOAL_DENIED);
     assert_string_equal(a.text, "no room for a");
     assert_int_equal(b.opened + b.closed, 0);
+    /* and is an outcome of the attempt, of which nothing is left */
+    wait_count(&b, &b.failed, (uint64_t)failed + 1);
+    assert_int_equal(b.why, SHOAL_DENIED);
+    assert_string_equal(b.text, "no room for a");
+    wire_call(b.peer, no_attempts, b.peer);
     b.refuse = false;
     /* a handler that fails closes the link, and both know why */
     connect_to(&b, "shm:strict");

@@ -8,7 +8,9 @@
 #include "wire/transport.h"
 #include "worker/state.h"
 
+#include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { SIDE = 512, SLOT = 5, FAR = 9, FAR_PEER = 3, INSTANCE = 77 };
 
@@ -459,10 +461,68 @@ static void notes_few_files_for_others(void **state) {
     worker_destroy(&w);
 }
 
-/* A send waits for its link while its program ends; that there is no way then is told all the same:
- * who waits for the data cannot know. */
-static void tells_what_it_could_not_deliver(void **state) {
+typedef struct getter {
+    worker *w;
+    shoal_status status;
+} getter;
+
+static char gone[] = "/tmp/shoal-gone-XXXXXX";
+static const uint8_t gone_digest[SHOAL_DIGEST] = {1};
+
+static void *get_file(void *context) {
+    getter *g = context;
+    worker_instance instance = {.id = INSTANCE};
+    worker_task task = {.instance = &instance, .slot = &g->w->slots[0]};
+    worker_source source = {.at = {.file_bytes = sizeof gone, .name = "gone"}};
+    model_map *map = NULL;
+    memcpy(source.file, gone_digest, sizeof source.file);
+    g->status = worker_file_get(&task, &source, &map);
+    return NULL;
+}
+
+/* A file goes as soon as it has been found: of all who have waited for it none gets it. */
+static void several_wait_for_a_file(void **state) {
     (void)state;
+    enum { MANY = 3 };
+    worker *w = start();
+    pthread_t threads[MANY];
+    getter getters[MANY];
+    model_map *map;
+    int written = mkstemp(gone);
+    assert_int_equal(write(written, gone, sizeof gone), sizeof gone);
+    close(written);
+    ok(model_map_open(gone, &map));
+    ok(worker_offer_file(w, gone_digest, map));
+    model_map_release(map);
+    pthread_mutex_lock(&w->lock);
+    worker_file *file = worker_file_find(w, gone_digest, sizeof gone);
+    assert_non_null(file);
+    file->state = FILE_LOOKED; /* as if a thread were at it */
+    pthread_mutex_unlock(&w->lock);
+    for (int i = 0; i < MANY; i++) {
+        getters[i] = (getter){.w = w};
+        assert_int_equal(pthread_create(&threads[i], NULL, get_file, &getters[i]), 0);
+    }
+    for (bool all = false; !all; nap()) {
+        pthread_mutex_lock(&w->lock);
+        all = file->waiting == MANY;
+        pthread_mutex_unlock(&w->lock);
+    }
+    unlink(gone);
+    pthread_mutex_lock(&w->lock);
+    file->state = FILE_HERE;
+    pthread_cond_broadcast(&w->changed);
+    pthread_mutex_unlock(&w->lock);
+    for (int i = 0; i < MANY; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        assert_int_not_equal(getters[i].status, SHOAL_OK);
+        assert_int_equal(getters[i].status, getters[0].status);
+    }
+    worker_destroy(&w);
+}
+
+/* Runs a program that sends to a member whom nobody can reach, until it is through but for that. */
+static worker *run_sending(void) {
     worker *w = start();
     join(w);
     tell_peers(1, 4);
@@ -489,9 +549,27 @@ static void tells_what_it_could_not_deliver(void **state) {
     ok(wire_wait(worker_wire(w), has_come, w, base_now() + 10 * BASE_SECOND));
     for (int tries = 0; tries < 2000 && !is_through(w); tries++) nap();
     assert_true(is_through(w));
+    base_str_fini(&bytes);
+    return w;
+}
+
+/* A send waits for its link while its program ends; that there is no way then is told all the same:
+ * who waits for the data cannot know. */
+static void tells_what_it_could_not_deliver(void **state) {
+    (void)state;
+    worker *w = run_sending();
     ok(wire_wait(worker_wire(w), failed, NULL, base_now() + 10 * BASE_SECOND));
     assert_int_equal(hub.unreachable, 4);
-    base_str_fini(&bytes);
+    worker_destroy(&w);
+}
+
+/* Nor has the worker to wait for it. */
+static void ends_before_it_could_deliver(void **state) {
+    (void)state;
+    worker *w = run_sending();
+    const worker_peer *far = base_map_get(&w->peers, 4 + 1);
+    assert_non_null(far);
+    assert_int_equal(far->waiting.count, 1);
     worker_destroy(&w);
 }
 
@@ -530,19 +608,43 @@ static void forgets_who_has_left(void **state) {
     worker_destroy(&w);
 }
 
+/* A client that has joined another hub gives up what is of its old worker, which is about to end.
+ */
+static void streams_end_after_their_readers(void **state) {
+    (void)state;
+    const uint64_t first = 5, second = 6;
+    worker *w = start();
+    worker_stream *stream, *other;
+    ok(worker_stream_open(w, &first, 1, 1000, &stream));
+    ok(worker_stream_open(w, &second, 1, 1000, &other));
+    worker_stream_close(NULL, &stream);
+    assert_null(stream);
+    pthread_mutex_lock(&w->lock);
+    const worker_stream *known = base_map_get(&w->streams, first);
+    assert_non_null(known);
+    assert_int_equal(known->n, 1);
+    assert_int_equal(known->values[0], first);
+    pthread_mutex_unlock(&w->lock);
+    worker_destroy(&w);
+    worker_stream_close(NULL, &other);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_await_what_they_read),
         cmocka_unit_test(few_steps),
         cmocka_unit_test(notes_few_files_for_others),
+        cmocka_unit_test(several_wait_for_a_file),
         cmocka_unit_test(views_are_made_anew),
         cmocka_unit_test(goes_on_while_something_comes),
         cmocka_unit_test(old_bytes_meet_nothing),
         cmocka_unit_test(gives_up),
         cmocka_unit_test(keeps_what_is_early),
         cmocka_unit_test(tells_what_it_could_not_deliver),
+        cmocka_unit_test(ends_before_it_could_deliver),
         cmocka_unit_test(old_programs_are_refused),
         cmocka_unit_test(forgets_who_has_left),
+        cmocka_unit_test(streams_end_after_their_readers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -170,6 +170,14 @@ static worker_file *next_wanted(worker *w, bool foreign) {
     return wanted;
 }
 
+/* For the message of this thread. */
+static void note_absent(worker_file *file, shoal_status status) {
+    file->state = FILE_ABSENT;
+    file->status = status;
+    free(file->error);
+    file->error = strdup(shoal_error_message());
+}
+
 static void want_now(worker *w, worker_file *file) {
     file->state = FILE_WANTED;
     file->wanted = ++w->files_wanted;
@@ -199,12 +207,7 @@ static void seek(worker *w, worker_file *file, bool foreign) {
     }
     if (map) status = worker_file_here(w, file, map);
     model_map_release(map);
-    if (status != SHOAL_OK) {
-        file->state = FILE_ABSENT;
-        file->status = status;
-        free(file->error);
-        file->error = strdup(shoal_error_message());
-    }
+    if (status != SHOAL_OK) note_absent(file, status);
     pthread_cond_broadcast(&w->changed);
 }
 
@@ -338,9 +341,10 @@ static shoal_status get(worker_task *task, const worker_source *source, model_ma
         if (status != SHOAL_OK) model_map_release(*out);
         file->checked = task->instance->id;
     }
-    /* Another that is the same may be somewhere else: it is looked for when it is needed again. */
+    /* Another that is the same may be somewhere else: it is looked for when it is needed again. Who
+     * has waited for this one, too, is told the same. */
     if (status != SHOAL_OK) {
-        file->state = FILE_ABSENT;
+        note_absent(file, status);
         unmap(w, file);
     }
     return status;

@@ -259,6 +259,7 @@ typedef struct worker_loop {
 } worker_loop;
 
 struct worker_stream {
+    atomic_int holders; /* the worker, and who reads it, of which either may end first */
     uint32_t n;
     uint64_t *values;
     BASE_VEC(worker_buffer *) queue; /* n for each round */

@@ -68,6 +68,7 @@ shoal_status worker_stream_open(worker *w, const uint64_t *values, uint32_t n, u
                                 worker_stream **out) {
     worker_stream *stream = calloc(1, sizeof *stream + n * sizeof *values);
     if (!stream) return base_fail(SHOAL_NO_MEMORY, "no memory for the results of a loop");
+    atomic_init(&stream->holders, 2);
     stream->n = n;
     stream->patience = (int64_t)patience_ms * (BASE_SECOND / 1000);
     stream->values = (uint64_t *)(stream + 1);
@@ -87,7 +88,8 @@ static void stream_empty(worker_stream *stream) {
     stream->queue.count = 0;
 }
 
-static void stream_free(worker_stream *stream) {
+static void stream_release(worker_stream *stream) {
+    if (atomic_fetch_sub(&stream->holders, 1) != 1) return;
     free(stream->queue.data);
     free(stream->error);
     free(stream);
@@ -102,6 +104,7 @@ void worker_streams_end(worker *w) {
         stream_empty(stream);
         stream->next = stream->taken;
         if (stream->status == SHOAL_OK) stream->status = SHOAL_CLOSED;
+        stream_release(stream);
     }
     base_map_fini(&w->streams);
 }
@@ -111,7 +114,7 @@ void worker_stream_close(worker *w, worker_stream **out) {
     *out = NULL;
     if (!stream) return;
     if (!w) {
-        stream_free(stream);
+        stream_release(stream);
         return;
     }
     worker_slot *home = &w->slots[w->n_slots - 1];
@@ -122,7 +125,8 @@ void worker_stream_close(worker *w, worker_stream **out) {
             if (w->loops.data[i]->laps[k].stream == stream) w->loops.data[i]->laps[k].stream = NULL;
     stream_empty(stream);
     pthread_mutex_unlock(&w->lock);
-    stream_free(stream);
+    stream_release(stream);
+    stream_release(stream);
     worker_home_advance(home); /* it may have waited for room */
 }
 

@@ -538,8 +538,12 @@ void worker_destroy(worker **out) {
     size_t at = 0;
     uint64_t key;
     void *value;
+    /* What still waits to go to them is of instances. */
+    while (base_map_next(&w->peers, &at, &key, &value)) worker_peer_free(value);
+    base_map_fini(&w->peers);
+    base_map_fini(&w->peer_of);
     pthread_mutex_lock(&w->lock);
-    while (base_map_next(&w->instances, &at, &key, &value)) worker_instance_free(w, value);
+    for (at = 0; base_map_next(&w->instances, &at, &key, &value);) worker_instance_free(w, value);
     for (size_t i = 0; i < w->loops.count; i++) worker_loop_free(w->loops.data[i]);
     free(w->loops.data);
     for (at = 0; base_map_next(&w->expected, &at, &key, &value);) {
@@ -550,15 +554,12 @@ void worker_destroy(worker **out) {
     worker_streams_end(w);
     for (uint32_t i = 0; i < w->n_slots; i++) slot_fini(&w->slots[i]);
     pthread_mutex_unlock(&w->lock);
-    for (at = 0; base_map_next(&w->peers, &at, &key, &value);) worker_peer_free(value);
     for (uint32_t i = 0; i < w->n_slots; i++) worker_queue_close(&w->slots[i].own);
     worker_queue_close(&w->spare);
     worker_files_fini(w);
     base_map_fini(&w->instances);
     base_map_fini(&w->cancelled);
     base_map_fini(&w->expected);
-    base_map_fini(&w->peers);
-    base_map_fini(&w->peer_of);
     pthread_cond_destroy(&w->changed);
     pthread_mutex_destroy(&w->lock);
     base_events_fini(&w->events);

@@ -101,7 +101,8 @@ typedef struct worker_stream worker_stream;
  * submitted. Fails with TIMEOUT when nothing is taken for so long while the loop waits for that. */
 shoal_status worker_stream_open(worker *w, const uint64_t *values, uint32_t n, uint32_t patience_ms,
                                 worker_stream **out) SHOAL_CHECK_RESULT;
-/* What still comes is dropped, and the loop goes on. w: NULL when it has ended meanwhile. */
+/* What still comes is dropped, and the loop goes on. w: NULL when it has ended meanwhile, or is
+ * about to. */
 void worker_stream_close(worker *w, worker_stream **stream);
 /* The loop whose first value this is has failed. */
 void worker_stream_fail(worker *w, uint64_t value, shoal_status status, const char *message);
