@@ -27,7 +27,7 @@ def comes(pool, number):
 
 
 def await_slots(pool, n):
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while len(pool.session.compute_slots()) != n:
         assert time.monotonic() < deadline, pool.report()
         time.sleep(0.005)
@@ -59,7 +59,7 @@ def test_comings_and_goings():
                 guest.send_signal(dice.choice([signal.SIGTERM, signal.SIGKILL]))
             work(turn)
             for guest in guests:
-                guest.wait(20)
+                guest.wait(60)
             await_slots(pool, 1)
             # By then there are the buffers that are kept for reuse, and 256 programs (two a turn, as
             # each names slots that were never there before), the most that are.

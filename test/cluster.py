@@ -32,10 +32,19 @@ class Pool:
         return worker
 
     def await_workers(self, workers):
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while len({s.worker for s in self.session.status().slots if s.compute}) != workers:
             assert time.monotonic() < deadline, f"there are not {workers} workers\n{self.report()}"
             time.sleep(0.01)
+
+    def await_losses(self, n):
+        """Until the hub knows of so many. That a process is killed shows a moment later, and what is computed meanwhile may
+        have no part of it."""
+        deadline = time.monotonic() + 60
+        while self.session.status().losses < n:
+            assert time.monotonic() < deadline, self.report()
+            time.sleep(0.01)
+        assert self.session.status().losses == n
 
     def start(self, *arguments, command=(SHOAL,)):
         log = tempfile.TemporaryFile("w+", encoding="utf-8")
@@ -68,7 +77,7 @@ class Pool:
             process.terminate()
         for process in self.processes:
             try:
-                process.wait(5)
+                process.wait(30)
             except subprocess.TimeoutExpired:
                 process.kill()
                 raise AssertionError(f"{process.args} did not end") from None

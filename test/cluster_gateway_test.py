@@ -396,7 +396,7 @@ def served(tmp_path, monkeypatch):
     yield gateway, front
     front.cleanup()
     gateway.stop()
-    thread.join(10)
+    thread.join(60)
     gateway.close()
     assert not thread.is_alive()
 

@@ -411,7 +411,7 @@ def test_backends_are_mixed_in_one_product(monkeypatch):
         made = cluster_matrix(a, ADDRESSES[:2], [0.4, 0.6], ["torch", "llama"], [False, False], split_matrix=True)
         assert [names[s] for s in made.slots] == [("w2", "torch"), ("w1", "cpu")]
         near(made.cluster_operation(b), a.astype(float) @ b)
-        await_true(lambda: all(s.nodes > 0 for s in shoal.status().slots if s.compute), 10, shoal.status)
+        await_true(lambda: all(s.nodes > 0 for s in shoal.status().slots if s.compute), 60, shoal.status)
 
 
 # ---- the rest ----

@@ -108,7 +108,7 @@ def test_a_stopped_daemon_is_named(home):
     os.kill(pid, signal.SIGSTOP)
     started = time.monotonic()
     message = home.shoal("stop", "hub", code=1)
-    assert 14 < time.monotonic() - started < 25
+    assert 14 < time.monotonic() - started < 60
     assert message == (f"shoal: hub, process {pid}, did not stop within 15 s; 'kill -9 {pid}' "
                        "forces it\n")
     os.kill(pid, signal.SIGCONT)
@@ -236,7 +236,7 @@ def test_metrics_are_what_status_tells(home, tmp_path):
     np.save(tmp_path / "b.npy", np.ones((300, 200), np.float32))
     home.shoal("matmul", tmp_path / "a.npy", tmp_path / "b.npy", "-o", tmp_path / "c.npy",
                "--share", "70,30", SHOAL_HUB="shm:hub")
-    home.shoal("status")  # what the client left behind is gone after this
+    until(lambda: value(scrape(url), "shoal_sessions") == value(scrape(url), "shoal_values") == 0)  # the client has left
     metrics, status = scrape(url), home.status()
     again = scrape(url)
     assert value(metrics, "shoal_build_info", version=status["version"]) == 1

@@ -10,6 +10,7 @@ import pytest
 
 import shoal
 from cluster import Pool, SHOAL, near, random_array
+from slack import SLACK
 
 SECONDS = float(os.environ.get("SHOAL_SLOW_SECONDS", "4"))  # of the program under slow workers; `make soak`: 180
 
@@ -39,7 +40,7 @@ class Devices(Pool):
         return [f"{s.worker}/{s.name}" for s in self.session.status().slots if s.compute]
 
     def await_slots(self, *names):
-        deadline = time.monotonic() + 15
+        deadline = time.monotonic() + 60
         while sorted(self.slots()) != sorted(names):
             assert time.monotonic() < deadline, f"there are {self.slots()}, not {names}\n{self.report()}"
             time.sleep(0.02)
@@ -52,10 +53,11 @@ def pool():
     p.close()
 
 
-def product(seed=1, n=300):
+def product(seed=1, n=300, everywhere=False):
     rng = np.random.default_rng(seed)
     a, b = random_array(rng, n, n + 1), random_array(rng, n + 1, n - 2)
-    near((shoal.tensor(a) @ shoal.tensor(b)).numpy(), a, b)
+    x = shoal.tensor(a).place(axis=0) if everywhere else shoal.tensor(a)
+    near((x @ shoal.tensor(b)).numpy(), a, b)
 
 
 def test_devices_by_name(pool):
@@ -79,7 +81,7 @@ def test_devices_by_name(pool):
     ("nope", "unknown backend 'nope'; known: cpu"),
 ])
 def test_bad_names(names, message):
-    done = subprocess.run([SHOAL, "worker", "--device", names], capture_output=True, text=True, timeout=20, check=False)
+    done = subprocess.run([SHOAL, "worker", "--device", names], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1 and message in done.stderr
 
 
@@ -97,10 +99,10 @@ def test_a_lost_device_is_done_without(pool):
             assert (x - y).numpy()[:2].tolist() == [step * (step - 1) / 2, 1 + step * (step - 1) / 2]
         assert x.numpy().tolist() == [i + 45.0 for i in range(64)]
         pool.await_slots(f"{name}/cpu")
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 10 * SLACK
         assert worker.poll() is None
         worker.terminate()
-        assert worker.wait(5) == 0
+        assert worker.wait(60) == 0
         pool.await_slots()
 
 
@@ -110,7 +112,7 @@ def test_the_last_device_is_lost(pool):
     pool.lend("two", "lag")
     pool.await_slots("one/lag", "two/lag")
     for seed in range(6):
-        product(seed, 40)
+        product(seed, 40, everywhere=True)  # by speeds alone the one might never be used
     pool.await_slots("one/lag", "two/lag")
     assert pool.session.status().losses >= 1
 

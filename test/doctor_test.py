@@ -67,7 +67,7 @@ def test_a_login_that_looks_elsewhere(home):
                           "elsewhere: unset XDG_RUNTIME_DIR, or start the hub anew")
     finally:
         hub.terminate()
-        hub.communicate(timeout=20)
+        hub.communicate(timeout=60)
 
 
 def test_a_stopped_hub(home):

@@ -38,7 +38,7 @@ def system(port, workers, backend):
                                  kwargs={"dispatcher_host": "localhost", "dispatcher_port": port}) for w in made]
     for thread in threads:
         thread.start()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while True:
         try:
             session = shoal.Session(f"shm:gt-{port}")
@@ -58,7 +58,7 @@ def four():
     yield PORT
     dispatcher.stop()
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
         assert not thread.is_alive()
 
 
@@ -91,7 +91,7 @@ def test_a_dispatcher_and_a_worker_in_threads():
     client.disconnect()
     dispatcher.stop()
     for thread in threads:  # the worker ends with its dispatcher
-        thread.join(20)
+        thread.join(60)
         assert not thread.is_alive()
     with pytest.raises(ConnectionError, match="no dispatcher answers at localhost:9"):
         from gt.worker.worker import Worker

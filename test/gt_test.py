@@ -255,7 +255,7 @@ def server():
             started.append(subprocess.Popen(
                 [sys.executable, "-m", "gt.worker", "--host", "localhost", "-p", str(port)],
                 env={**os.environ, "CUDA_VISIBLE_DEVICES": str(i)}))
-        end = time.monotonic() + 20
+        end = time.monotonic() + 60
         while time.monotonic() < end:
             try:
                 with_pool = shoal.Session(f"shm:gt-{port}")
@@ -266,12 +266,12 @@ def server():
             except shoal.ShoalError:
                 pass
             time.sleep(0.1)
-        pytest.fail("no server with two workers within 20 s")
+        pytest.fail("no server with two workers within 60 s")
     yield start
     for process in started[::-1]:
         process.terminate()
     for process in started:
-        process.wait(20)
+        process.wait(60)
 
 
 def test_server_and_workers(server, tmp_path):

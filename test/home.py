@@ -69,7 +69,7 @@ def alive(pid):
     return state != "Z" or len(threads) > 1
 
 
-def until(condition, seconds=20):
+def until(condition, seconds=60):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline

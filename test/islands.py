@@ -77,7 +77,7 @@ class Told:
     def of(self, kind):
         return [fields for _, what, fields in self.events if what == kind]
 
-    def wait(self, kind, n=1, seconds=30):
+    def wait(self, kind, n=1, seconds=60):
         """Until there are n of a kind; when the n-th was."""
         with self.condition:
             assert self.condition.wait_for(lambda: len(self.of(kind)) >= n, seconds), (kind, self.events[-5:])

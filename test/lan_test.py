@@ -4,6 +4,7 @@ loopback: a beacon of a hub at 127.0.0.1 goes to 127.255.255.255, which is this 
 import pathlib
 import random
 import re
+import select
 import signal
 import socket
 import struct
@@ -13,6 +14,7 @@ import time
 import numpy as np
 import pytest
 
+from slack import SLACK
 from trust_test import GONE, Machine, await_true
 
 EVERYBODY = "127.255.255.255"
@@ -48,7 +50,7 @@ def start_hub(machine, *options, at="127.0.0.1:0"):
 
 def end(machine, process, number=signal.SIGTERM):
     process.send_signal(number)
-    process.wait(10)
+    process.wait(60)
     machine.processes.remove(process)
     process.stdout.close()
     process.log.close()
@@ -69,15 +71,16 @@ def send(port, *datagrams):
             out.sendto(datagram, (EVERYBODY, port))
 
 
-def hear(port, seconds):
-    """What is announced."""
+def hear(port, seconds, least=0):
+    """What is announced in so many seconds, and for as long as it takes to hear so many."""
     heard = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as ear:
         ear.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         ear.bind(("", port))
         ear.settimeout(0.1)
         deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
+        while time.monotonic() < deadline or len(heard) < least:
+            assert time.monotonic() < deadline + 60, heard
             try:
                 heard.append(ear.recv(2000))
             except TimeoutError:
@@ -95,15 +98,16 @@ def test_a_worker_finds_its_hub_at_a_new_address(lan):
     start = time.monotonic()
     worker = there.start("worker", "--name", "w", "--threads", "1")
     assert worker.first == f"worker: w joined {new}\n"
-    assert time.monotonic() - start < 4
+    assert time.monotonic() - start < 4 * SLACK
     assert names(here, "shm:hub") == ["w"]
 
 
 def test_what_a_beacon_says(lan, port):
     here, there = lan
     _, address = start_hub(here)
-    heard = hear(port, 3.3)
-    assert 3 <= len(heard) <= 4 and len(set(heard)) == 1
+    start = time.monotonic()
+    heard = hear(port, 3.3, 3)
+    assert 3 <= len(heard) <= time.monotonic() - start + 1 and len(set(heard)) == 1  # one a second
     text = address.encode()
     assert heard[0][:12] == b"SHOALHUB" + struct.pack(">HH", 1, len(text))
     assert heard[0][20:] == text  # and no more than that: neither keys nor names
@@ -127,14 +131,14 @@ def test_a_hub_may_be_silent(lan, port, how):
         enrol(here, there)
     assert hear(port, 1.3) == []
     text, seconds = there.run("worker", code=1)
-    assert text.startswith("shoal: no hub answers at shm:hub") and seconds < 4
+    assert text.startswith("shoal: no hub answers at shm:hub") and seconds < 4 * SLACK
     assert text.endswith("; and elsewhere: no hub that this user has joined announces itself on the "
                          f"network (UDP port {port})\n")
     # And a worker need not listen for any.
     text, seconds = there.run("worker", "--beacon", "off", code=1)
     joined = r"set SHOAL_HUB=tcp://[0-9.:]+, or start one here with `shoal hub`\n"
     assert re.fullmatch("shoal: no hub answers at shm:hub; for the one that this user has joined " + joined, text)
-    assert seconds < 1
+    assert seconds < SLACK
 
 
 def test_strangers_do_not_listen(lan, port):
@@ -142,15 +146,17 @@ def test_strangers_do_not_listen(lan, port):
     start_hub(here)
     text, seconds = there.run("worker", code=1)
     assert text == ("shoal: no hub answers at shm:hub: start one with `shoal hub`, or check the "
-                    "address\n") and seconds < 1
+                    "address\n") and seconds < SLACK
 
 
 def test_what_is_no_beacon_or_a_false_one_does_no_harm(lan, port):
     here, there = lan
-    hub, _ = start_hub(here)
+    hub, address = start_hub(here)
     enrol(here, there)
-    real = hear(port, 1.2)[0]
+    real = hear(port, 0, 1)[0]
     end(here, hub)
+    # From here on its beacon is what this test sends: the worker listens for seconds, and a hub may take long to start.
+    start_hub(here, "--beacon", "off", at=address.removeprefix("tcp://"))
     with socket.create_server(("127.0.0.1", 0)) as trap:
         # The right fingerprint at a wrong address: whoever is there cannot prove the key.
         text = f"tcp://127.0.0.1:{trap.getsockname()[1]}".encode()
@@ -172,7 +178,8 @@ def test_what_is_no_beacon_or_a_false_one_does_no_harm(lan, port):
             except TimeoutError:
                 assert worker.poll() is None
         caught.close()
-        _, address = start_hub(here)
+        while not select.select([worker.stdout], [], [], 0.1)[0]:
+            send(port, real)
         assert worker.stdout.readline() == f"worker: w joined {address}\n"
     assert worker.poll() is None
 
@@ -201,7 +208,7 @@ def test_a_worker_joins_again(lan, tmp_path, how, number):
         hub, _ = start_hub(here, at=address.removeprefix("tcp://"))
         start = time.monotonic()
         assert worker.stdout.readline() == f"worker: w joined {where}\n"
-        assert time.monotonic() - start < 6
+        assert time.monotonic() - start < 6 * SLACK
         assert names(here, "shm:hub") == ["w"]
         here.run("matmul", tmp_path / "a.npy", tmp_path / "b.npy", "-o", tmp_path / "c.npy",
                  "--hub", "shm:hub", "--force")
@@ -219,9 +226,9 @@ def test_somebody_else_has_the_port_for_a_while(lan):
     worker = there.start("worker", "--hub", address, "--name", "w", "--threads", "1", "--log", "debug")
     end(here, hub, signal.SIGKILL)
     with socket.create_server(("127.0.0.1", int(address.rpartition(":")[2]))) as other:
-        other.settimeout(10)
+        other.settimeout(60)
         other.accept()[0].close()
-        await_true(lambda: "is no hub with the key" in there.log(worker), 10,
+        await_true(lambda: "is no hub with the key" in there.log(worker), 60,
                    lambda: there.log(worker))
     start_hub(here, at=address.removeprefix("tcp://"))
     assert worker.stdout.readline() == f"worker: w joined {address}\n"
@@ -248,8 +255,8 @@ def test_a_worker_that_waits_ends_when_it_is_told(lan):
     await_true(lambda: "tries to join again" in here.log(worker), GONE, lambda: here.log(worker))
     start = time.monotonic()
     worker.terminate()
-    assert worker.wait(5) == 0
-    assert time.monotonic() - start < 2
+    assert worker.wait(60) == 0
+    assert time.monotonic() - start < 2 * SLACK
     assert worker.stdout.read() == "worker: ended\n"
 
 
@@ -259,7 +266,7 @@ def test_a_worker_that_is_to_work_once(lan):
     worker = here.start("worker", "--threads", "1", "--once")
     start = time.monotonic()
     end(here, hub, signal.SIGKILL)
-    assert worker.wait(10) == 1
+    assert worker.wait(60) == 1
     assert time.monotonic() - start < GONE
 
 
@@ -273,7 +280,7 @@ def test_who_was_shut_out_asks_again_then_ends(lan):
     here.run("revoke", name)
     with pytest.raises(subprocess.TimeoutExpired):
         worker.wait(4)
-    assert worker.wait(40) == 1
+    assert worker.wait(120) == 1
     assert "revoked" in there.log(worker)
 
 

@@ -101,7 +101,7 @@ def test_ten_clients_of_a_hundred_thousand_operations():
         seconds = sorted(result["seconds"] for result in results)
         print("10 clients:", " ".join(f"{s:.2f}" for s in seconds))
         assert [result["wrong"] for result in results] == [0] * 10
-        assert [client.wait(10) for client in clients] == [0] * 10
+        assert [client.wait(60) for client in clients] == [0] * 10
         assert seconds[-1] <= UNFAIR * seconds[0]
     finally:
         for client in clients:

@@ -3,6 +3,7 @@
 SHOAL_LOOP_POOL: workers of a pool of processes to use instead of one inside (with SHOAL_TRANSPORT).
 """
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -336,7 +337,7 @@ def test_state_keeps_a_loop():
     step.repeat(2000, stream=[])
     (state * 1).start()
     assert state[0, 0].item() == 2002
-    assert time.monotonic() - began < 15  # a device with a queue is not looked at twice a second
+    assert time.monotonic() - began < 60  # a device with a queue is not looked at twice a second
 
 
 LOOPING = """if True:
@@ -355,12 +356,11 @@ LOOPING = """if True:
 
 
 def rounds(process):
-    """How many it has done by now: what it has printed is read."""
-    os.set_blocking(process.stdout.fileno(), False)
-    try:
-        lines = (process.stdout.read() or "").split()
-    finally:
-        os.set_blocking(process.stdout.fileno(), True)
+    """The last that it has printed since this was asked last; None: nothing."""
+    data, pipe = b"", process.stdout.fileno()
+    while select.select([pipe], [], [], 0)[0] and (more := os.read(pipe, 1 << 16)):
+        data += more
+    lines = data.split(b"\n")[1:-1]  # whole ones
     return int(lines[-1]) if lines else None
 
 
@@ -383,12 +383,12 @@ def test_others_have_a_turn_between_rounds(slots):
             assert (x * 2 + 1).place(slots=on).sum().item() == 35 * (2 * n + 1)
         step = counting(6)
         ones = shoal.tensor(np.ones((6, 6), "f4")).place(slots=mine[:1])
-        before = rounds(other)
+        rounds(other)
         got = list(step.repeat(300, ones, carry={0: 0}, stream=1))
         assert [float(value) for value in got] == [i + 2 for i in range(300)]
-        assert time.monotonic() - began < 30
-        deadline = time.monotonic() + 10
-        while (now := rounds(other)) is None or now <= (before or 0):
+        assert time.monotonic() - began < 60
+        deadline = time.monotonic() + 60
+        while rounds(other) is None:  # it goes on
             assert time.monotonic() < deadline and other.poll() is None
             time.sleep(0.02)
     finally:
@@ -423,7 +423,7 @@ def test_others_do_not_wait_for_a_loop_that_nobody_holds():
         assert other.stdout.readline() == "dropped\n"
         began = time.monotonic()
         assert (shoal.ones((4,)) + 1).sum().item() == 8
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 30
     finally:
         other.kill()
         other.wait()
@@ -433,11 +433,12 @@ def test_others_do_not_wait_for_a_loop_that_nobody_holds():
 def test_interrupt():
     step, zeros = counting(100), shoal.zeros((100, 100))
     rounds = 0
-    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
         for value in step.repeat(10 ** 8, zeros, carry={0: 0}, stream=1):
             rounds += 1
             assert value == rounds
+            if rounds == 1:
+                threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
     assert rounds and (zeros + 2).sum().item() == 20000
 
 

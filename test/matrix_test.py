@@ -15,6 +15,7 @@ import time
 import numpy as np
 import pytest
 from cluster import SHOAL, Pool
+from slack import SLACK
 
 import shoal
 
@@ -55,7 +56,7 @@ def pool():
         for process in reversed(one.processes):
             process.terminate()
         for process in one.processes:
-            process.wait(20)
+            process.wait(60)
 
 
 def owners(tensor):
@@ -334,6 +335,7 @@ def test_a_chain_in_place(pool):
     for w in weights:
         want = want @ w
     assert np.allclose(got, want.sum(0), rtol=1e-4, atol=1e-3)
+    p.session.sync()  # the numbers may be here before all have told the hub that they are through
     after = moved()
     sent = sum(after[s][0] - before[s][0] for s in after)
     assert sent == plan["bytes_moved"] == sum(link["bytes"] for link in between)
@@ -394,7 +396,7 @@ def test_an_interrupt_leaves_nothing(tmp_path):
         asked = time.monotonic()
         process.send_signal(number)
         rest = process.stderr.read()
-        assert process.wait(20) == -number and time.monotonic() - asked < 10
+        assert process.wait(60) == -number and time.monotonic() - asked < 10 * SLACK
         assert number == signal.SIGKILL or "c.npy is not written" in rest
         left = sorted(file.name for file in tmp_path.iterdir())
         assert left == ["a.npy", "b.npy"]

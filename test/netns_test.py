@@ -15,9 +15,10 @@ import time
 import numpy as np
 import pytest
 
+from slack import SLACK
 from trust_test import Machine, await_true
 
-NOTICED = 2.0
+NOTICED = 2.0 * SLACK
 HUB = "10.77.0.1"
 WORKERS = {f"w{i}": f"10.77.0.{10 + i}" for i in (1, 2, 3)}
 
@@ -106,7 +107,7 @@ def cluster():
             start = time.monotonic()
             machine.worker = machine.start("worker", "--name", name, "--threads", "1")
             assert machine.worker.first == f"worker: {name} joined tcp://{HUB}:7400\n"
-            assert time.monotonic() - start < 5
+            assert time.monotonic() - start < 5 * SLACK
         machines["hub"].hub = hub
         yield network, machines
     finally:
@@ -196,18 +197,18 @@ def test_a_cable_is_pulled(cluster, product):
         network.cable(name, False)
         start = time.monotonic()
         await_true(lambda: re.search(rf"warn hub: {name} left|{name} left", hub.log(hub.hub)[before:]),
-                   10, lambda: hub.log(hub.hub))
+                   60, lambda: hub.log(hub.hub))
         seconds = time.monotonic() - start
         assert seconds < NOTICED, seconds
         assert "the connection is cut" in hub.log(hub.hub)[before:]
         assert workers(machines) == sorted({"w1", "w2", "w3"} - {name})
         product(shares="60,40")
         machine = machines[name]
-        await_true(lambda: "tries to join again" in machine.log(machine.worker), 3,
+        await_true(lambda: "tries to join again" in machine.log(machine.worker), 60,
                    lambda: machine.log(machine.worker))
         # And plugged in again.
         network.cable(name, True)
-        await_true(lambda: hub.log(hub.hub).count(f"{name} joined") > joined, 15,
+        await_true(lambda: hub.log(hub.hub).count(f"{name} joined") > joined, 60,
                    lambda: machine.log(machine.worker))
         product()
 
@@ -241,7 +242,7 @@ def test_an_error_names_who_is_gone(cluster, tmp_path):
         answer, seconds = client.stdout.readline(), float(client.stdout.readline())
         # It is made again elsewhere, or who had it is named.
         assert answer == "sum True\n" or "w1" in answer, answer
-        assert seconds < 6
+        assert seconds < 6 * SLACK
     finally:
         client.kill()
         client.wait()
@@ -276,7 +277,7 @@ def ask(cluster):
         pytest.skip("the Python package is not built")
     clients = {}
     # Cables have been pulled before.
-    await_true(lambda: workers(cluster[1]) == ["w1", "w2", "w3"], 20, "all workers are there")
+    await_true(lambda: workers(cluster[1]) == ["w1", "w2", "w3"], 60, "all workers are there")
 
     def run(what, machine="hub"):
         place = cluster[1][machine]
@@ -322,7 +323,7 @@ def test_all_are_linked_straight(cluster, visitor, ask):
     before = relayed(machines)
     for what in "down", "all", "down", "all":
         n, seconds = ask(what, "visitor")
-        assert n == 3 and seconds < 8
+        assert n == 3 and seconds < 8 * SLACK
     for what in "down", "all":
         ask(what, "w1")
     assert relayed(machines) == before
@@ -341,7 +342,7 @@ def test_a_firewall_on_each_in_turn(cluster, visitor, ask, behind):
     try:
         for what in "down", "all":
             n, seconds = ask(what, "visitor")
-            assert n == 3 and seconds < 15
+            assert n == 3 and seconds < 15 * SLACK
     finally:
         subprocess.run([*space, "delete table inet wall"], check=True)
 
@@ -356,10 +357,10 @@ def test_two_that_cannot_reach_each_other(cluster, ask):
     try:
         # What was open has to be missed first, then everyone looks for another way.
         n, seconds = ask("all")
-        assert n == 3 and seconds < 15
+        assert n == 3 and seconds < 15 * SLACK
         for _ in range(3):
             n, seconds = ask("all")
-            assert n == 3 and seconds < 4
+            assert n == 3 and seconds < 4 * SLACK
         assert " left" not in hub.log(hub.hub)[before:]
         told = hub.run("status", "--hub", "shm:hub")[0]
         found = re.search("^(.+): data goes through the hub, which is slower; see: shoal doctor$",
@@ -380,11 +381,11 @@ def test_a_worker_dies_behind_the_firewall(cluster, ask):
         machine = machines["w2"]
         machine.worker.kill()
         machine.worker.wait()
-        assert ask("all")[1] < 6  # it may still be counted
+        assert ask("all")[1] < 6 * SLACK  # it may still be counted
         n, seconds = ask("all")
-        assert n == 2 and seconds < 6
+        assert n == 2 and seconds < 6 * SLACK
         machine.worker = machine.start("worker", "--name", "w2", "--threads", "1")
         n, seconds = ask("all")
-        assert n == 3 and seconds < 12
+        assert n == 3 and seconds < 12 * SLACK
     finally:
         network.wall({"w1", "w2"}, False)

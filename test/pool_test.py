@@ -16,6 +16,7 @@ import pytest
 
 import shoal
 from cluster import SHOAL, Pool, near, random_array
+from slack import SLACK
 
 @pytest.fixture(params=[1, 2, 3, 5])
 def pool(request):
@@ -65,7 +66,7 @@ def test_quantised_bytes_travel(three):
         """What workers have received, once they have told the hub of at least so much, and the result."""
         def now():
             return sum(s.received for s in shoal.status().slots if s.compute)
-        before, made, deadline = now(), work(), time.monotonic() + 10
+        before, made, deadline = now(), work(), time.monotonic() + 60
         shoal.sync()
         got = made.numpy()
         while now() < before + least and time.monotonic() < deadline:
@@ -133,11 +134,11 @@ def test_failures_at_run_time_name_their_line():
         assert (x + x).sum().item() == 80000
     finally:
         worker.terminate()
-        worker.wait(10)
+        worker.wait(60)
         p.close()
 
 
-def expect_lost(call, within=3.0):
+def expect_lost(call, within=3.0 * SLACK):
     started = time.monotonic()
     with pytest.raises(shoal.LostError) as caught:
         call()
@@ -174,12 +175,12 @@ def test_hub_gone(three):
     three.processes[0].kill()
     expect_lost(lambda: (t + t).numpy())
     for worker in three.processes[1:]:
-        assert worker.wait(5) == 1
+        assert worker.wait(60) == 1
         assert "hub" in three.log(worker)
     three.processes = []
 
 
-def until_it_works(call, within=15.0):
+def until_it_works(call, within=60.0):
     """What a program that goes on after a loss does: tries again until the pool is there."""
     deadline = time.monotonic() + within
     while True:
@@ -195,7 +196,7 @@ def until_it_works(call, within=15.0):
 
 def kill(process):
     process.kill()
-    process.wait(5)
+    process.wait(60)
 
 
 def new_hub(pool, workers):
@@ -232,12 +233,14 @@ def test_a_session_joins_a_new_hub(three):
         for process in three.processes:
             kill(process)
         for thread in waiting:
-            thread.join(3)
+            thread.join(3 * SLACK)
             assert not thread.is_alive(), "a call still waits for a hub that is gone"
         assert len(errors) == 2
         expect_lost(lambda: shoal.tensor([1.0]) + 1)
-        text = expect_lost(shoal.status)
-        assert "the hub is gone" in text and "joining it again" in text and "shoal hub" in text
+        deadline = time.monotonic() + 60
+        while "joining it again" not in (text := expect_lost(shoal.status)):  # once it has tried
+            assert time.monotonic() < deadline, text
+        assert "the hub is gone" in text and "shoal hub" in text
         new_hub(three, 2 + round)
         assert until_it_works(lambda: (shoal.tensor([1.0, 2.0]) + 1).tolist()) == [2.0, 3.0]
         for lost in (x, y, pending):
@@ -262,24 +265,24 @@ def test_closing_while_the_hub_is_gone(three):
     expect_lost(lambda: (t + 1).numpy())
     started = time.monotonic()
     session.close()
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < 3 * SLACK
     with pytest.raises(shoal.ClosedError):
         t + 1
     for worker in three.processes[1:]:
-        worker.wait(5)
+        worker.wait(60)
     three.processes = []
 
 
 def test_port_in_use(three):
     second = subprocess.run([SHOAL, "hub", "--address", three.address], capture_output=True,
-                            text=True, timeout=10)
+                            text=True, timeout=60)
     assert second.returncode == 1
     assert three.address.split(":")[1] in second.stderr and "another address" in second.stderr
 
 
 def test_no_hub():
     lonely = subprocess.run([SHOAL, "worker", "--hub", "shm:nobody-here"], capture_output=True,
-                            text=True, timeout=10)
+                            text=True, timeout=60)
     assert lonely.returncode == 1
     assert "nobody-here" in lonely.stderr and "shoal hub" in lonely.stderr
 

@@ -21,11 +21,12 @@ import pytest
 import shoal
 from cluster import Pool, near, random_array
 from proxy import Proxy
+from slack import SLACK
 
 ROUNDS = int(os.environ.get("SHOAL_ROUNDS", "12"))
 ENCRYPTED = os.environ.get("SHOAL_TRANSPORT") == "zmq"
-NOTICED = 2.0  # seconds until a loss is known
-ERROR = 3.0    # seconds until a call that cannot go on has failed
+NOTICED = 2.0 * SLACK  # seconds until a loss is known
+ERROR = 3.0 * SLACK    # seconds until a call that cannot go on has failed
 
 
 @pytest.fixture
@@ -167,12 +168,12 @@ def test_a_client_leaves_its_loop(three, how):
         time.sleep(0.5)
         assert client.poll() is None
         client.send_signal(how)
-        client.wait(10)
+        client.wait(60)
         assert client.returncode != 0
     began = time.monotonic()
     assert (x + 2).sum().item() == 10800
-    assert time.monotonic() - began < 10
-    deadline = time.monotonic() + 10
+    assert time.monotonic() - began < 30
+    deadline = time.monotonic() + 30
     while any(slot.queued for slot in shoal.status().slots):
         assert time.monotonic() < deadline, shoal.status()
         time.sleep(0.02)
@@ -199,8 +200,7 @@ def test_donated(three):
         if i % 7 == 0:
             assert np.array_equal((cache + 0).numpy(), want)
     assert np.array_equal(cache.numpy(), want)
-    three.await_workers(1)  # all may be done before it shows that the second one died
-    assert shoal.status().losses == 2
+    three.await_losses(2)  # all may be done before it shows that the second one died
 
 
 def test_released_inputs_are_remade(three):
@@ -274,7 +274,7 @@ def test_between_panels():
             assert np.array_equal(product().numpy(), true)
             timer.join()
         assert np.array_equal(product().numpy(), true)
-        assert len([slot for slot in shoal.status().slots if slot.compute]) == 1
+        pool.await_workers(1)
     finally:
         pool.close()
 
@@ -330,7 +330,7 @@ def alone_then_two(pool, make):
 
 
 def await_copies(least):
-    deadline = time.monotonic() + ERROR
+    deadline = time.monotonic() + 60
     while sum(slot.bytes for slot in shoal.status().slots if not slot.compute) < least:
         assert time.monotonic() < deadline, shoal.status()
         time.sleep(0.01)
@@ -381,7 +381,7 @@ def test_training_of_one_worker_goes_on_by_two(three):
         if i in (7, 13):
             three.worker(2 if i == 7 else 3).kill()
     got = training_losses(16, at_step, replay=True)
-    assert shoal.status().losses == 4
+    three.await_losses(4)
     shoal.disconnect()
     three.session = shoal.connect(three.address)
     assert np.allclose(got, training_losses(16, replay=True), rtol=1e-3, atol=1e-5)
@@ -462,7 +462,7 @@ def test_a_stopped_worker_wakes(three):
     three.worker(2).send_signal(signal.SIGCONT)
     for _ in range(10):
         near((t @ t).numpy(), a, a)
-    assert three.worker(2).wait(ERROR) == 1
+    assert three.worker(2).wait(60) == 1
     assert "hub" in three.log(three.worker(2))
     near(product.numpy(), want.astype(np.float32), a)
 
@@ -510,7 +510,7 @@ def test_training_goes_on(three, way, replay):
             three.worker(0).kill()
     try:
         got = training_losses(40, lose, replay)
-        assert shoal.status().losses == 2
+        three.await_losses(2)
         assert np.allclose(got, training_losses(40), rtol=1e-3, atol=1e-5)
         assert got[-1] < got[0] / 4
     finally:
@@ -558,7 +558,7 @@ class Chaos:
     def replace(self, worker):
         worker.send_signal(signal.SIGCONT)
         worker.terminate()
-        worker.wait(10)
+        worker.wait(60)
         self.workers.remove(worker)
         if worker in self.proxies:
             self.proxies.pop(worker).close()
@@ -629,7 +629,7 @@ def test_random_losses(chaos):
         timer.join()
         error = np.abs(got - want).max() / np.abs(want).max()
         assert error <= 1e-3, f"round {number}: {fault} in {job.__name__}: wrong by {error:g}"
-        assert seconds <= NOTICED + 6, f"round {number}: {fault} in {job.__name__}: {seconds:.1f} s"
+        assert seconds <= NOTICED + 6 * SLACK, f"round {number}: {fault} in {job.__name__}: {seconds:.1f} s"
         took[fault].append(seconds)
         chaos.replace(worker)
     for fault, times in took.items():

@@ -17,6 +17,7 @@ import pytest
 import shoal
 from cluster import SHOAL, Pool
 from home import home, until  # noqa: F401 (a fixture)
+from slack import SLACK
 
 FLOWS = 40  # programs of `work`
 
@@ -54,24 +55,24 @@ def busy(pool):
     stop = threading.Event()
 
     def go():
-        while not stop.wait(0.005):
+        while not stop.wait(0.02):
             work(5)
     thread = threading.Thread(target=go)
     thread.start()
     yield pool
     stop.set()
-    thread.join(30)
+    thread.join(60)
 
 
 # ---- events ----
 
 def test_events_are_true_and_in_order(pool):
     work(3)
+    shoal.sync()  # a worker that nobody waits for may still be at the last program
     before, begin = totals(), time.monotonic_ns()
     with shoal.debug.record() as log:
         work()
         shoal.sync()
-        time.sleep(0.1)  # the last `Done` of a worker that nobody waits for
     after, end = totals(), time.monotonic_ns()
     assert log.lost == 0 and log.events
     # One machine has one clock: everything happened between the two looks at it.
@@ -229,7 +230,7 @@ def test_a_clock_of_its_own(pool):
             work(20)
         end = time.monotonic_ns()
         offset, doubt = next(clock for clock in log.clocks.values() if clock[0])
-        assert abs(offset - 5000 * 10**9) <= doubt < 50 * 10**6
+        assert abs(offset - 5000 * 10**9) <= doubt < SLACK * 50 * 10**6
         far_events = [event for event in log.events if event.process == "far"]
         assert far_events and all(begin - doubt <= e.at <= end + doubt for e in far_events)
         sent = {(a.slot, a.peer, a.instance, a.key): a for a, _ in log.spans("send")}
@@ -237,10 +238,10 @@ def test_a_clock_of_its_own(pool):
         for a, _ in log.spans("receive"):
             assert sent[a.peer, a.slot, a.instance, a.key].at <= a.at + both
         out = json.loads(shoal_command(pool, "trace", "0.2", "--json"))
-        assert 0 < out["clock_doubt_seconds"] < 0.05
+        assert 0 < out["clock_doubt_seconds"] < SLACK * 0.05
     finally:
         far.kill()  # which its child hears of
-        far.wait(10)
+        far.wait(60)
         far.stdout.close()
 
 
@@ -275,7 +276,7 @@ def check_format(trace):
 def test_trace(busy, tmp_path):
     path = tmp_path / "trace.json"
     begun = time.monotonic()
-    out = shoal_command(busy, "trace", "0.6", "-o", str(path))
+    out = shoal_command(busy, "trace", "1.5", "-o", str(path))
     took = time.monotonic() - begun
     assert re.search(r"^WORKER +SLOT +BUSY", out, re.M)
     assert re.search(r"^w1 +0 +\d[\d.]* % ", out, re.M) and re.search(r"^w2 +1 +\d", out, re.M)
@@ -283,7 +284,7 @@ def test_trace(busy, tmp_path):
     trace = json.loads(path.read_text())
     check_format(trace)
     seconds = trace["otherData"]["seconds"]
-    assert 0.6 <= seconds < took and trace["otherData"]["lost"] == 0
+    assert 1.5 <= seconds < took and trace["otherData"]["lost"] == 0
     spans = [e for e in trace["traceEvents"] if e["ph"] == "X"]
     assert all(e["ts"] + e["dur"] <= seconds * 1e6 + 1 for e in spans)
     # What computes on one slot does not overlap, but for compiling inside of it.
@@ -292,7 +293,7 @@ def test_trace(busy, tmp_path):
                       if e["cat"] == "compute" and e["tid"] == slot + 1)
         assert len(mine) > 5
         assert all(a[1] <= b[0] + 0.002 for a, b in zip(mine, mine[1:]))
-    summary = json.loads(shoal_command(busy, "trace", "0.3", "--json", "--quiet"))
+    summary = json.loads(shoal_command(busy, "trace", "1", "--json", "--quiet"))
     assert [w["worker"] for w in summary["workers"]] == ["w1", "w2"]
     for worker in summary["workers"]:
         assert 0 < worker["busy"] <= 100 and worker["runs"] > 0
@@ -302,25 +303,25 @@ def test_trace(busy, tmp_path):
 
 
 def test_progress_is_told(busy):
-    done = subprocess.run([SHOAL, "trace", "1.4", "--hub", busy.address], capture_output=True,
-                          text=True, timeout=30, check=True)
-    assert re.search(r"recording 1\.\d of 1\.4 s: [\d,]+ events", done.stderr)
+    done = subprocess.run([SHOAL, "trace", "4", "--hub", busy.address], capture_output=True,
+                          text=True, timeout=60, check=True)
+    assert re.search(r"recording [1-3]\.\d of 4\.0 s: [\d,]+ events", done.stderr)
 
 
 def test_trace_ends_after_some_events(busy):
     started = time.monotonic()
     out = json.loads(shoal_command(busy, "trace", "30", "--json", "--quiet", "--events", "50"))
-    assert 50 <= out["events"] + out["lost"] and time.monotonic() - started < 10
+    assert 50 <= out["events"] + out["lost"] and time.monotonic() - started < 25
     assert "--events '0'" in shoal_command(busy, "trace", "--events", "0", code=2)
 
 
 def test_trace_goes_on_without_a_worker(busy, tmp_path):
     path, picture = tmp_path / "trace.json", tmp_path / "t.svg"
-    tracing = subprocess.Popen([SHOAL, "trace", "3", "-o", path, "--hub", busy.address],
+    tracing = subprocess.Popen([SHOAL, "trace", "5", "-o", path, "--hub", busy.address],
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert tracing.stderr.readline().startswith("recording ")  # a second has passed
     busy.worker(1).kill()
-    out, err = tracing.communicate(timeout=30)
+    out, err = tracing.communicate(timeout=60)
     assert tracing.returncode == 0, err
     assert re.search(r"^w2 .* left *$", out, re.M), out
     trace = json.loads(path.read_text())
@@ -342,13 +343,13 @@ def test_a_stopped_worker_costs_a_second(busy):
     try:
         with shoal.debug.record(shoal.Session(busy.address)) as log:
             pass
-        assert time.monotonic() - begun < 4
+        assert time.monotonic() - begun < 4 * SLACK
         assert log.lost == 0
         # Whether the recording ends as the hub gives it up or before that is a matter of milliseconds.
-        until(lambda: "w1" not in {s.worker for s in shoal.status().slots}, 30)
+        until(lambda: "w1" not in {s.worker for s in shoal.status().slots})
     finally:
         busy.worker(0).send_signal(signal.SIGCONT)
-    busy.processes.pop(1).wait(10)  # it says so, and ends
+    busy.processes.pop(1).wait(60)  # it says so, and ends
 
 
 def test_what_is_wrong_is_told(pool, tmp_path):
@@ -383,7 +384,7 @@ def test_what_is_wrong_is_told(pool, tmp_path):
 
 def test_timeline(busy, tmp_path):
     svg, png = tmp_path / "t.svg", tmp_path / "t.png"
-    assert shoal_command(busy, "timeline", "0.4", "-o", str(svg)) == f"{svg}\n"
+    assert shoal_command(busy, "timeline", "1.5", "-o", str(svg)) == f"{svg}\n"
     root = ElementTree.parse(svg).getroot()
     assert root.tag == "{http://www.w3.org/2000/svg}svg" and root.get("width") == "1200"
     texts = [t.text for t in root.iter("{http://www.w3.org/2000/svg}text")]
@@ -394,8 +395,8 @@ def test_timeline(busy, tmp_path):
         x, y, w, h = (float(shape.get(k)) for k in ("x", "y", "width", "height"))
         assert 0 <= x <= x + w <= 1200.1 and 0 <= y <= y + h <= height and w > 0 and h > 0
     assert svg.stat().st_size < 1 << 20
-    done = subprocess.run([SHOAL, "timeline", "0.2", "-o", png, "--width", "700", "--scale", "1.5", "--hub",
-                           busy.address], capture_output=True, text=True, timeout=30)
+    done = subprocess.run([SHOAL, "timeline", "1", "-o", png, "--width", "700", "--scale", "1.5", "--hub",
+                           busy.address], capture_output=True, text=True, timeout=60)
     if "no cairo" in done.stderr:
         pytest.skip("a build without cairo")
     assert done.returncode == 0, done.stderr
@@ -424,24 +425,27 @@ def test_instruction_log(tmp_path, monkeypatch):
     names = {m[2].split(":")[0] for m in found}
     assert {"hub", "w1", "w2"} <= names and len(names) == 4
     assert any(m[4] == "compute begin" and m[8].startswith("dot_general[") for m in found)
-    last, late = {}, datetime.timedelta(milliseconds=2)
-    for m in found:  # each process's lines are in the order of their times, but for a moment
+    # Each process's lines are in the order of their times, but for a moment: a thread may be kept from the processor between
+    # the two. Of few lines that moment is a long one.
+    last, late, out_of_order = {}, datetime.timedelta(milliseconds=2), 0
+    for m in found:
         at = datetime.datetime.fromisoformat(m[1])
-        assert last.get(m[2], at) <= at + late
+        out_of_order += last.get(m[2], at) > at + late
         last[m[2]] = at
+    assert out_of_order <= len(found) / 50, out_of_order
 
 
 def test_instruction_log_of_a_daemon(home, tmp_path):
     """The path counts from where the user was."""
     done = subprocess.run([SHOAL, "hub", "--daemon"], cwd=tmp_path, text=True, capture_output=True,
-                          env=home.environment | {"SHOAL_INSTRUCTION_LOG": "hub.log"}, timeout=20)
+                          env=home.environment | {"SHOAL_INSTRUCTION_LOG": "hub.log"}, timeout=60)
     assert done.returncode == 0, done.stderr
     home.shoal("status")
     until(lambda: "| join " in (tmp_path / "hub.log").read_text())
 
 
 def test_instruction_log_that_cannot_be_written(tmp_path):
-    done = subprocess.run([SHOAL, "hub", "--address", f"shm:log-{os.getpid()}"], text=True, timeout=10,
+    done = subprocess.run([SHOAL, "hub", "--address", f"shm:log-{os.getpid()}"], text=True, timeout=60,
                           capture_output=True, env=os.environ | {
                               "SHOAL_INSTRUCTION_LOG": str(tmp_path / "none" / "log")})
     assert done.returncode == 1 and "SHOAL_INSTRUCTION_LOG: writing " in done.stderr
@@ -492,11 +496,11 @@ def test_gt_instruction_log(tmp_path):
 
 
 def test_gt_scripts(tmp_path):
-    port = 20000 + os.getpid() % 20000
+    port = 20000 + os.getpid() % 12000  # below those that Linux hands out
     server = subprocess.Popen([sys.executable, "-m", "gt.server", "-p", str(port),
                                "--spawn_gpu_workers", "1"], stdout=subprocess.PIPE, text=True)
     try:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while True:
             done = gt_run("-m", "gt.scripts.trace", "-s", "0.2", "-n", "100000", "-p", port, "--dir", tmp_path / "d",
                           "-o", "t.json")
@@ -511,4 +515,4 @@ def test_gt_scripts(tmp_path):
         assert done.returncode == 0, done.stderr
     finally:
         server.terminate()
-        server.wait(20)
+        server.wait(60)

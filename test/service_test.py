@@ -65,7 +65,7 @@ def test_units_start_what_there_is(home, unit):
 def test_services_tell_systemd_when_they_are_ready(home):
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told:
         told.bind(str(home.folder / "notify"))
-        told.settimeout(20)
+        told.settimeout(60)
         for name, words in (home.folder / "notify", ["hub"]), \
                 (home.folder / "notify", ["worker", "--threads", "1"]):
             process = subprocess.Popen([SHOAL, *words], stdout=subprocess.DEVNULL,
@@ -77,7 +77,7 @@ def test_services_tell_systemd_when_they_are_ready(home):
     # A name in no folder, as systemd may give; and one where nobody listens does no harm.
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told:
         told.bind(f"\0shoal-test-{os.getpid()}")
-        told.settimeout(20)
+        told.settimeout(60)
         home.shoal("hub", "--daemon=two", "--address", "shm:two",
                    NOTIFY_SOCKET=f"@shoal-test-{os.getpid()}")
         assert told.recv(100) == b"READY=1"

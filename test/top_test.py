@@ -55,7 +55,7 @@ def test_it_ends_when_it_cannot_write(home, form):
     home.shoal("hub", "--daemon")
     with open("/dev/full", "w") as full:
         done = subprocess.run([SHOAL, "top", "--interval", "0.1", *form], stdout=full, stderr=subprocess.PIPE, text=True,
-                              timeout=30, env=home.environment)
+                              timeout=60, env=home.environment)
     assert (done.returncode, done.stderr) == (1, "shoal: writing the output: No space left on device\n")
 
 

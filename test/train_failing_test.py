@@ -1,5 +1,6 @@
 """Islands that die, are late or come, hubs that die, and shepherds that are killed: real processes, which get real signals."""
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 import shoal
 from cluster import Pool
 from islands import Data, Kept, Told, settings
+from slack import SLACK
 from shoal.train.shepherd import Shepherd
 from train_model import TEXT, text_of
 
@@ -28,10 +30,10 @@ HEAVY = text_of(96)
 
 
 def long_window(seconds):
-    """Steps of a window of HEAVY that takes about so long on a worker of this pool."""
+    """Steps of a window of HEAVY that takes about so long on a worker of this pool; no fewer than something is learned in."""
     told = Told()
     Shepherd(settings(tau=300, outer_loop_steps=2), model=HEAVY, data=Data(), monitor=told).run()
-    return max(10, int(300 * seconds / told.of("round")[-1]["compute_seconds"]))
+    return max(50, int(300 * seconds / told.of("round")[-1]["compute_seconds"]))
 
 
 def begun(shepherd):
@@ -49,7 +51,7 @@ def begun(shepherd):
 
 
 def ended(thread, result):
-    thread.join(60)
+    thread.join(120)
     assert not thread.is_alive() and isinstance(result[0], dict), result
     return result[0]
 
@@ -66,7 +68,7 @@ def loss_of(process, how, told):
     closed = told.wait("round", n + 1)
     told.wait("round", n + 2)
     sizes = [len(event["islands"]) for event in told.of("round")]
-    assert lost - began < 3 and closed - began < 10
+    assert lost - began < 3 * SLACK and closed - began < 10 * SLACK
     assert sizes[:n] == [2] * n and sizes[n + 1] == 1
     return lost - began, closed - began, sizes[n] == 1
 
@@ -88,7 +90,7 @@ def test_a_worker_dies_and_another_comes(two, overlapped):
     told.wait("round", n + 2)  # the one that was under way, and the next
     shepherd.stop()
     ended(thread, result)
-    assert joined - came < 3 and len(told.of("round")[n + 1]["islands"]) == 2
+    assert joined - came < 3 * SLACK and len(told.of("round")[n + 1]["islands"]) == 2
     losses = [event["loss"] for event in told.of("round")]
     print(f"a death is known after {lost:.2f} s, its round closed after {closed:.2f} s; a worker takes part "
           f"{joined - came:.2f} s after it has come; losses {np.round(losses, 4).tolist()}")
@@ -107,6 +109,14 @@ def paused(process, over):
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     return thread
+
+
+def until_both(told, n):
+    """Until both islands take part in a round after n rounds; one may be late for some."""
+    deadline = time.monotonic() + 60
+    while all(len(event["islands"]) < 2 for event in told.of("round")[n:]):
+        assert time.monotonic() < deadline, told.events[-5:]
+        time.sleep(0.02)
 
 
 def slow_one(two, quorum, overlap=0):
@@ -128,7 +138,8 @@ def test_who_is_late_is_left_out(two, overlap):
     """At the deadline; and takes part again when it is through."""
     shepherd, told, thread, result = slow_one(two, 0.5, overlap)
     n = len(told.of("round"))
-    told.wait("round", n + 8)
+    told.wait("round", n + 2)
+    until_both(told, n)
     shepherd.stop()
     ended(thread, result)
     sizes = [len(event["islands"]) for event in told.of("round")]
@@ -169,15 +180,16 @@ def test_the_hub_dies(two):
     n = len(told.of("round"))
     for process in two.processes:
         process.kill()
-        process.wait(5)
+        process.wait(60)
     two.processes = [two.start("hub", "--address", two.address)]
     for name in ("w3", "w4"):
         two.add(name)
     told.wait("round", n + 3)
+    until_both(told, n)
     shepherd.stop()
     ended(thread, result)
     losses = [event["loss"] for event in told.of("round")]
-    assert len(told.of("round")[-1]["islands"]) == 2 and losses[-1] < losses[0]
+    assert losses[-1] < losses[0]
 
 
 def test_the_hub_is_another_one(two):
@@ -213,7 +225,7 @@ def test_the_hub_dies_and_nothing_is_lost(two, compression, fragments, overlap):
             shepherd.held = True
             for process in two.processes:
                 process.kill()
-                process.wait(5)
+                process.wait(60)
             two.processes = [two.start("hub", "--address", two.address)]
             shepherd.held = False
             for name in (f"w{2 * i + 3}", f"w{2 * i + 4}"):
@@ -247,7 +259,7 @@ def test_nobody_is_there(two):
     told.wait("waiting")
     began = time.monotonic()
     shepherd.stop()
-    assert ended(thread, result)["rounds"] == 0 and time.monotonic() - began < 2
+    assert ended(thread, result)["rounds"] == 0 and time.monotonic() - began < 2 * SLACK
 
 
 @pytest.mark.parametrize("overlap", [0, 5])
@@ -258,10 +270,11 @@ def test_stopping(two, overlap):
     thread, result = begun(shepherd)
     told.wait("round")
     shepherd.stop()
+    n = len(told.of("round"))  # of which one may have ended just then
     found = ended(thread, result)
-    assert found["stopped"] and found["rounds"] == len(told.of("round")) <= (4 if overlap else 3)
+    assert found["stopped"] and found["rounds"] == len(told.of("round")) <= n + (2 if overlap else 1)
     told, data = Told(), Data()
-    tau = long_window(3)
+    tau = long_window(8)
     shepherd = Shepherd(settings(workers=2, tau=tau, outer_loop_steps=10, overlap=overlap), model=HEAVY, data=data, monitor=told)
     thread, result = begun(shepherd)
     while data.position < 2 * tau:
@@ -270,7 +283,7 @@ def test_stopping(two, overlap):
     began = time.monotonic()
     shepherd.stop()
     shepherd.stop()
-    assert ended(thread, result)["rounds"] == 0 and time.monotonic() - began < 4
+    assert ended(thread, result)["rounds"] == 0 and time.monotonic() - began < 4 * SLACK
     assert data.seen == 0
 
 
@@ -317,9 +330,11 @@ def test_killed_and_resumed(two, tmp_path, compression, fragments, overlap):
         for number, losses in found.items():
             assert losses == want[number], number
         got |= found
-        if code_of == 0:
+        kills += code_of != 0
+        if code_of == 0 and kills:
             break
-        kills += 1
+        if code_of == 0:  # it was through before it could be killed: once more
+            shutil.rmtree(tmp_path / "killed")
         assert kills < 40
     assert got == want and kills
     print(f"{compression}: {kills} kills, {len(want)} rounds, equal bit for bit")

@@ -83,10 +83,10 @@ def test_who_was_late_has_what_all_have(updates, monkeypatch, compression, fragm
 
     def late(self, window):
         if self.index == 1 and len(told.of("round")) == 2:
-            over.wait(20)
+            over.wait(60)
         return run(self, window)
     monkeypatch.setattr(Island, "_run", late)
-    shepherd = Shepherd(settings(workers=2, tau=10, outer_loop_steps=1000, overlap=10 // fragments // 2, deadline=1.0, fragments=fragments,
+    shepherd = Shepherd(settings(workers=2, tau=10, outer_loop_steps=1000, overlap=10 // fragments // 2, deadline=3.0, fragments=fragments,
                                  compression=compression), model=TEXT, data=Data(), monitor=told)
     event, give = told.event, shepherd._give
 
@@ -199,7 +199,7 @@ def test_who_is_closed_between_windows(monkeypatch):
 
     def paused(self, window, loops):
         there.set()
-        go.wait(20)
+        go.wait(60)
         return send(self, window, loops)
     monkeypatch.setattr(Island, "_send", paused)
     recipe = Recipe(e, model.load(TEXT))
@@ -208,10 +208,10 @@ def test_who_is_closed_between_windows(monkeypatch):
     window = Window(lease.inputs, lease.targets, [0.01] * 5, 0, False, False)
     window.give(Update(dict(enumerate(recipe.join(recipe.program.initial(0)))), True))
     island.send(window)
-    assert there.wait(20)
+    assert there.wait(60)
     island.close(0)
     go.set()
-    island._thread.join(20)
+    island._thread.join(60)
     assert not island._thread.is_alive()
 
 
@@ -223,7 +223,7 @@ def test_stopped_twice_while_one_waits(monkeypatch):
     def cut_off(self, window):
         windows.append(self.index)
         if windows.count(1) == 2 and self.index == 1:
-            over.wait(20)
+            over.wait(60)
             raise ClosedError("it was cancelled")
         return run(self, window)
     monkeypatch.setattr(Island, "_run", cut_off)

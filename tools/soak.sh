@@ -88,8 +88,11 @@ SHOAL_ROUNDS=$(count 1000) stage recovery "$build" recovery recovery_zmq
 # Members that mean harm, and interruptions.
 SHOAL_MALICE_SECONDS=$(count 120) SHOAL_FLOOD_SECONDS=10 SHOAL_SLOWDOWN=2 stage malice "$build" malice
 SHOAL_INTERRUPTIONS=$(count 2000) SHOAL_THREAD_SECONDS=$(count 600) stage interrupt "$build" interrupt
-# Ten clients at a time, none of which waits for long.
-SHOAL_UNFAIR=2 stage fair "$build" load
+# Clients at a time, none of which waits for long.
+SHOAL_UNFAIR=2 MESON_TESTTHREADS=1 stage fair "$build" load training
+# What has to come within a second or three, where nothing else runs.
+SHOAL_SLACK=1 MESON_TESTTHREADS=1 stage in_time "$build" wire_wrong wire_zmq_guest relay pool pool_zmq recovery recovery_zmq seeing seeing_zmq \
+    devices trust paths lan netns matrix malice train_failing train_command
 # Ten thousand workers that come and go under one session.
 SHOAL_CHURN=$(count 10000) stage churn "$build" churn
 # Three minutes of a program whose workers are slow; devices that fail at every call.

@@ -60,7 +60,7 @@ static void start_hub(site *s) {
     s->stop_hub = 0;
     atomic_store(&s->ready, false);
     assert_int_equal(pthread_create(&s->hub, NULL, run_hub, s), 0);
-    for (int i = 0; i < 5000 && !atomic_load(&s->ready); i++) rest(1);
+    for (int i = 0; i < 60000 && !atomic_load(&s->ready); i++) rest(1);
     assert_true(atomic_load(&s->ready));
 }
 
@@ -109,7 +109,7 @@ static shoal_status add_new(shoal_session *session) {
 }
 
 static void until_it_works(shoal_session *session) {
-    int64_t deadline = base_now() + 20 * BASE_SECOND;
+    int64_t deadline = base_now() + 60 * BASE_SECOND;
     while (add_new(session) != SHOAL_OK) {
         if (base_now() > deadline) fail_msg("it never works again: %s", shoal_error_message());
         rest(10);
@@ -139,8 +139,11 @@ static void test_next_hub(void **state) {
         rest(20);
         end(s.hub, &s.stop_hub);
         for (int i = 0; i < READERS; i++) pthread_join(readers[i], NULL);
-        assert_int_equal(add(session, x), SHOAL_LOST);
-        assert_non_null(strstr(shoal_error_message(), "the hub is gone"));
+        int64_t deadline = base_now() + 60 * BASE_SECOND;
+        do { /* until the session has tried once */
+            assert_int_equal(add(session, x), SHOAL_LOST);
+            assert_non_null(strstr(shoal_error_message(), "the hub is gone"));
+        } while (!strstr(shoal_error_message(), "joining it again: ") && base_now() < deadline);
         assert_non_null(strstr(shoal_error_message(), "joining it again: "));
         start_hub(&s);
         until_it_works(session);
@@ -163,7 +166,7 @@ static void test_closing_in_between(void **state) {
     }
     int64_t begin = base_now();
     shoal_session_close(&session);
-    assert_true(base_now() - begin < 3 * BASE_SECOND);
+    assert_true(base_now() - begin < 10 * BASE_SECOND);
     end(s.worker, &s.stop_worker);
 }
 

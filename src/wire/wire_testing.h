@@ -28,6 +28,13 @@ enum { MANY = 1000000, BIG = 256 << 20 };
 /* Emulated, everything takes longer. */
 #define SOON (base_now() + (getenv("MESON_EXE_WRAPPER") ? 200 : 20) * BASE_SECOND)
 
+/* Whether what has to come within so many seconds has. Tests run beside others, and it may
+ * take longer by the factor SHOAL_SLACK (3); 1 where nothing else runs (tools/soak.sh). */
+static inline bool in_time(int64_t since, int seconds) {
+    const char *slack = getenv("SHOAL_SLACK");
+    return (double)(base_now() - since) < (slack ? atof(slack) : 3) * seconds * BASE_SECOND;
+}
+
 static char program[1024];
 
 /* What a Hello has to have that is put together by hand. */

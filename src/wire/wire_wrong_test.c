@@ -434,7 +434,7 @@ static void test_killed(void **state) {
     int64_t then = base_now();
     kill(c.pid, SIGKILL);
     wait_count(&s, &s.closed, 1);
-    assert_true(base_now() - then < BASE_SECOND);
+    assert_true(in_time(then, 1));
     assert_int_equal(s.why, SHOAL_LOST);
     assert_non_null(strstr(s.text, "shm:killed (server, pid "));
     assert_non_null(strstr(s.text, "the process has ended"));
@@ -453,7 +453,7 @@ static void test_destroy_with_pending(void **state) {
     kill(c.pid, SIGSTOP);
     /* For less time than it takes to see that the other side is silent. */
     int64_t then = base_now();
-    for (uint64_t i = 0; i < 200000 && base_now() - then < BASE_SECOND / 2; i++)
+    for (uint64_t i = 0; i < 200000 && base_now() - then < BASE_SECOND / 5; i++)
         send_number(&s, SHOAL__KIND__STATUS_ASK, i);
     assert_int_equal(send_counted(&s, 64 << 20), SHOAL_OK);
     assert_int_equal(send_counted(&s, 100), SHOAL_OK);
@@ -528,7 +528,7 @@ static void test_stopped(void **state) {
     kill(c.pid, SIGSTOP);
     int64_t then = base_now();
     wait_count(&s, &s.closed, 1);
-    assert_true(base_now() - then < 2 * BASE_SECOND);
+    assert_true(in_time(then, 2));
     assert_int_equal(s.why, SHOAL_LOST);
     assert_non_null(strstr(s.text, "the process is stopped"));
     assert_non_null(strstr(s.text, "shm:stopped (server, pid "));

@@ -107,7 +107,7 @@ static void test_other_version(void **state) {
     guest g = enter(&a);
     say_hello(&g, 99);
     hears(&g, WIRE_FRAME_WELCOME, "the connecting process runs Shoal 0.0.9 (protocol 99)");
-    assert_true(base_now() - then < 2 * BASE_SECOND);
+    assert_true(in_time(then, 2));
     assert_int_equal(a.opened, 0);
     leave(&g);
     wire_peer_destroy(&a.peer);
@@ -379,8 +379,8 @@ static void test_gone_and_silent(void **state) {
     hears(&silent, WIRE_FRAME_WELCOME, "guest");
     int64_t then = base_now();
     wait_count(&a, &a.closed, 2);
-    assert_true(base_now() - then < 2 * BASE_SECOND);
-    assert_non_null(strstr(a.text, "nothing was heard for 1."));
+    assert_true(in_time(then, 2));
+    assert_non_null(strstr(a.text, "nothing was heard for "));
     leave(&silent);
     wire_peer_destroy(&a.peer);
 }

@@ -546,7 +546,7 @@ static worker *run_sending(void) {
     run.slots = parts;
     ok(wire_send(hub.link, SHOAL__KIND__RUN, &run.base));
     /* There is no I/O thread: nothing is tried before the program is through. */
-    ok(wire_wait(worker_wire(w), has_come, w, base_now() + 10 * BASE_SECOND));
+    ok(wire_wait(worker_wire(w), has_come, w, base_now() + 30 * BASE_SECOND));
     for (int tries = 0; tries < 2000 && !is_through(w); tries++) nap();
     assert_true(is_through(w));
     base_str_fini(&bytes);
@@ -558,7 +558,7 @@ static worker *run_sending(void) {
 static void tells_what_it_could_not_deliver(void **state) {
     (void)state;
     worker *w = run_sending();
-    ok(wire_wait(worker_wire(w), failed, NULL, base_now() + 10 * BASE_SECOND));
+    ok(wire_wait(worker_wire(w), failed, NULL, base_now() + 30 * BASE_SECOND));
     assert_int_equal(hub.unreachable, 4);
     worker_destroy(&w);
 }
@@ -587,7 +587,7 @@ static void old_programs_are_refused(void **state) {
     run.instance = INSTANCE;
     run.pool = w->pool + 1;
     ok(wire_send(hub.link, SHOAL__KIND__RUN, &run.base));
-    ok(wire_wait(worker_wire(w), is_lost, w, base_now() + 10 * BASE_SECOND));
+    ok(wire_wait(worker_wire(w), is_lost, w, base_now() + 30 * BASE_SECOND));
     assert_non_null(strstr(w->lost_message, "a program of another pool"));
     worker_destroy(&w);
 }
@@ -599,11 +599,11 @@ static void forgets_who_has_left(void **state) {
     join(w);
     for (uint32_t i = 0; i < 10; i++) {
         tell_peers(50, 4 + 50 * i);
-        ok(wire_wait(worker_wire(w), knows_many, w, base_now() + 10 * BASE_SECOND));
+        ok(wire_wait(worker_wire(w), knows_many, w, base_now() + 30 * BASE_SECOND));
         assert_int_equal(w->peer_of.count, 50);
     }
     tell_peers(0, 0);
-    ok(wire_wait(worker_wire(w), knows_nobody, w, base_now() + 10 * BASE_SECOND));
+    ok(wire_wait(worker_wire(w), knows_nobody, w, base_now() + 30 * BASE_SECOND));
     assert_int_equal(w->peer_of.count, 0);
     worker_destroy(&w);
 }

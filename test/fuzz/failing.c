@@ -303,10 +303,10 @@ static shoal_status pool(void) {
     shoal_session *s = NULL;
     shoal_pool_status seen = {.size = sizeof seen};
     shoal_options options = {.size = sizeof options, .hub = pool_address, .timeout_ms = 2000};
-    for (int i = 0; i < 50 && status == SHOAL_NOT_FOUND; i++, usleep(2000))
+    for (int i = 0; i < 1000 && status == SHOAL_NOT_FOUND && !hub.ended; i++, usleep(2000))
         status = shoal_session_open(&options, &s);
     start_part(&worker);
-    for (int i = 0; i < 500 && status == SHOAL_OK && seen.n_slots < 2 && !worker.ended;
+    for (int i = 0; i < 1000 && status == SHOAL_OK && seen.n_slots < 2 && !worker.ended;
          i++, usleep(2000))
         status = shoal_status_of(s, &seen, NULL, 0);
     if (status == SHOAL_OK) status = multiply(s);

@@ -3,6 +3,7 @@ import io
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -61,10 +62,18 @@ def test_what_is_no_hunt(arguments, says):
     assert done.returncode in (2, 64) and says in done.stderr and not done.stdout
 
 
+def catches(process, number):
+    """Whether a process has a handler for a signal."""
+    text = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+    return int(re.search(r"SigCgt:\s+(\w+)", text)[1], 16) >> (number - 1) & 1
+
+
 @pytest.mark.parametrize("way", ["cpu", "numpy"])
 def test_interrupted(way):
     """Ctrl-C ends it with what was counted."""
     process = subprocess.Popen([HUNT, way, "--json"], stdout=subprocess.PIPE, text=True, start_new_session=True)
+    while not catches(process, signal.SIGINT):  # until then it would just end
+        time.sleep(0.01)
     time.sleep(2)
     os.killpg(process.pid, signal.SIGINT)
     last = process.communicate(timeout=60)[0].splitlines()[-1]

@@ -123,7 +123,8 @@ bool make_elementwise(maker *m, uint16_t op) {
         attrs[n_attrs++] = graph_string(SHOAL_ATTR_COMPARISON_DIRECTION, directions[MAKE_BELOW(6)]);
     if (op == GRAPH_CONVERT) {
         bool any = !make_smooth(m) && MAKE_CHANCE(30);
-        if (any && MAKE_CHANCE(30)) { /* whose numbers in the middle of two are not to be rounded twice */
+        if (any &&
+            MAKE_CHANCE(30)) { /* whose numbers in the middle of two are not to be rounded twice */
             type.dtype = SHOAL_F64;
             in[0] = make_input(m, type);
         }

@@ -17,6 +17,7 @@ import time
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from slack import SLACK  # noqa: E402
 from trust_test import SHOAL, Site, await_true, memory_of  # noqa: E402
 
 MALICE = os.environ.get("MALICE", "build/test/malice/malice")
@@ -73,7 +74,7 @@ class Pool(Site):
         log = open(machine.root / "client", "w", encoding="utf-8")
         client = subprocess.Popen([sys.executable, "-c", HONEST, self.address, PAUSE], stdout=log, stderr=log,
                                   env=machine.environment)
-        await_true(lambda: self.rounds(machine) > 0 or client.poll() is not None, 20,
+        await_true(lambda: self.rounds(machine) > 0 or client.poll() is not None, 60,
                    lambda: self.client_log(machine))
         return client
 
@@ -97,13 +98,13 @@ class Pool(Site):
         for machine, worker in self.workers_:
             assert worker.poll() is None, machine.log(worker)
         rounds = self.rounds()
-        await_true(lambda: self.rounds() > rounds or self.client.poll() is not None, 15,
+        await_true(lambda: self.rounds() > rounds or self.client.poll() is not None, 60,
                    lambda: self.client_log() + self.hub_log())
         assert self.client.poll() is None, self.client_log() + self.hub_log()
         # Those who have just gone may still be on their way out; what the hub has at most is looked at
         # while they are there.
         await_true(lambda: all(memory_of(pid) - before < BUDGET
-                               for pid, before in zip(self.pids, self.before)), 10,
+                               for pid, before in zip(self.pids, self.before)), 60,
                    lambda: str([memory_of(pid) >> 20 for pid in self.pids]))
 
     def close(self):
@@ -131,9 +132,12 @@ def pool():
 @pytest.mark.parametrize("role", ["client", "worker", "both"])
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_attack(pool, role, attack):
-    counts = pool.attack(role, attack)
-    print(attack, role, counts)
-    pool.check()
+    for seconds in (SECONDS, "3", "10"):  # on a busy machine links take longer than that
+        counts = pool.attack(role, attack, seconds)
+        print(attack, role, counts)
+        pool.check()
+        if counts["linked"] or attack not in ("boxes", "orders"):
+            break
     if attack == "numbers":
         assert not counts["linked"]
     if attack in ("boxes", "orders"):
@@ -244,15 +248,21 @@ def test_who_is_waited_for_in_vain(impatient, attack, seconds):
     impatient.check()
 
 
-def test_all_at_once(pool):
-    attackers = [subprocess.Popen([MALICE, pool.address, role, "all", "3"], stdout=subprocess.PIPE,
+@pytest.fixture
+def fresh():
+    """What earlier attacks left in a worker, boxes that come before their program, may stay there for two minutes."""
+    yield from made()
+
+
+def test_all_at_once(fresh):
+    attackers = [subprocess.Popen([MALICE, fresh.address, role, "all", "3"], stdout=subprocess.PIPE,
                                   stderr=subprocess.PIPE, text=True,
-                                  env=pool.mallory.environment | {"SHOAL_LOG": "error"})
+                                  env=fresh.mallory.environment | {"SHOAL_LOG": "error"})
                  for role in ("client", "worker", "both") for _ in range(2)]
     for attacker in attackers:
-        out, err = attacker.communicate(timeout=60)
+        out, err = attacker.communicate(timeout=120)
         assert attacker.returncode == 0, f"exit status {attacker.returncode}: {out}{err}"
-    pool.check()
+    fresh.check()
 
 
 def test_the_log_names_the_key(pool):
@@ -265,9 +275,9 @@ def test_the_log_names_the_key(pool):
 
 def test_what_it_calls_itself(pool):
     """Its name is of bytes that would drive a screen: nobody's screen sees them."""
-    await_true(lambda: "mallory??" not in pool.hub_machine.run("status")[0], 10, pool.hub_log)
+    await_true(lambda: "mallory??" not in pool.hub_machine.run("status")[0], 60, pool.hub_log)
     process = start_nicely([MALICE, pool.address, "worker", "flood", "60"], pool.mallory.environment)
-    await_true(lambda: "mallory??" in pool.hub_machine.run("status")[0], 10, pool.hub_log)
+    await_true(lambda: "mallory??" in pool.hub_machine.run("status")[0], 60, pool.hub_log)
     done = subprocess.run([sys.executable, "-c", "import shoal, sys; s = shoal.connect(sys.argv[1]); "
                            "print([slot.worker for slot in s.status().slots])", pool.address],
                           capture_output=True, text=True, env=pool.client_machine.environment, timeout=60)
@@ -279,9 +289,9 @@ def test_what_it_calls_itself(pool):
 def test_made_up_events(pool):
     """Who tells nonsense of events is left out, with a line of the log; those of others are told."""
     # The one of an earlier test may not have left yet.
-    await_true(lambda: "mallory??" not in pool.hub_machine.run("status")[0], 10, pool.hub_log)
+    await_true(lambda: "mallory??" not in pool.hub_machine.run("status")[0], 60, pool.hub_log)
     process = start_nicely([MALICE, pool.address, "worker", "numbers", "60"], pool.mallory.environment)
-    await_true(lambda: "mallory??" in pool.hub_machine.run("status")[0], 10, pool.hub_log)
+    await_true(lambda: "mallory??" in pool.hub_machine.run("status")[0], 60, pool.hub_log)
     done = subprocess.run([sys.executable, "-c", "import shoal, sys; s = shoal.connect(sys.argv[1])\n"
                            "for i in range(5): print(sorted((told[1], told[2]) for told in s._events(1000)))",
                            pool.address], capture_output=True, text=True,
@@ -314,31 +324,32 @@ def test_a_busy_user_is_revoked(pool):
                         "--listen", "127.0.0.1:0")
     client = pool.start_client(dave)
     rounds = pool.rounds(dave)
-    await_true(lambda: pool.rounds(dave) > rounds, 20, lambda: pool.client_log(dave))
+    await_true(lambda: pool.rounds(dave) > rounds, 60, lambda: pool.client_log(dave))
     before = len(pool.hub_log())
     pool.hub_machine.run("revoke", "dave")
 
     def gone():
         return [line for line in pool.hub_log()[before:].splitlines()
                 if " left (" in line and "the key of this user was revoked" in line]
-    print(f"links closed after {await_true(lambda: len(gone()) == 2, 1.0, pool.hub_log):.2f} s")
+    print(f"links closed after {await_true(lambda: len(gone()) == 2, SLACK, pool.hub_log):.2f} s")
     # The program ends where it waits, and says why; it is refused when it comes again.
-    assert client.wait(15) == 1
+    assert client.wait(60) == 1
     said = [line for line in pool.client_log(dave).splitlines() if "shoal.errors." in line]
     assert len(said) == 1 and "DeniedError" in said[0] and "revoked" in said[0], pool.client_log(dave)
     worker.terminate()
-    assert worker.wait(15) is not None
+    assert worker.wait(60) is not None
     assert dave.log(worker).count("was revoked") == 1, dave.log(worker)
     pool.check()
 
 
 def test_revoked_while_busy(pool):
     """Its links are closed within a second, others go on."""
-    attacker = subprocess.Popen([MALICE, pool.address, "both", "boxes", "8"], stdout=subprocess.PIPE,
+    attacker = subprocess.Popen([MALICE, pool.address, "both", "boxes", "60"], stdout=subprocess.PIPE,
                                 text=True, env=pool.mallory.environment | {"SHOAL_LOG": "error"})
-    await_true(lambda: "mallory" in pool.hub_machine.run("status")[0], 5, pool.hub_log)
+    await_true(lambda: "mallory" in pool.hub_machine.run("status")[0], 20, pool.hub_log)
     before = len(pool.hub_log())
     pool.hub_machine.run("revoke", "mallory")
-    await_true(lambda: re.search(r"mallory\S* left .+ revoked", pool.hub_log()[before:]), 1.0, pool.hub_log)
-    attacker.communicate(timeout=30)
+    await_true(lambda: re.search(r"mallory\S* left .+ revoked", pool.hub_log()[before:]), SLACK, pool.hub_log)
+    attacker.terminate()
+    attacker.communicate(timeout=60)
     pool.check()

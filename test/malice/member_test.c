@@ -93,8 +93,8 @@ static void pace_is_the_receivers_word(void **state) {
 
 static bool told(void) { return waits; }
 
-static void begin_waiting(bool client) {
-    w->silence = 30 * BASE_MS;
+static void begin_waiting(bool client, int silence_ms) {
+    w->silence = silence_ms * BASE_MS;
     peer(OWES)->client = client;
     others_hold();
     others_run(INSTANCE, 1, 0, VALUE);
@@ -103,7 +103,7 @@ static void begin_waiting(bool client) {
 
 /* Who waits for long says so, but not while a client's bytes come. */
 static void waiting_is_told(bool client) {
-    begin_waiting(client);
+    begin_waiting(client, 30);
     assert_true(soon(told));
     assert_int_equal(waits, INSTANCE);
     owe(INSTANCE);
@@ -122,8 +122,8 @@ static void a_worker_owes(void **state) {
 
 static void a_client_that_brings_something(void **state) {
     (void)state;
-    begin_waiting(true);
-    for (int i = 0; i < 100; i++) {
+    begin_waiting(true, 1000); /* in which this thread gets the processor */
+    for (int i = 0; i < 250; i++) {
         others_hold();
         atomic_fetch_add(&others_end_of(BY_OWES)->bytes_in, 20000);
         others_release();
@@ -344,7 +344,7 @@ static void chunks_come_once(void **state) {
                  {LONG, 0, 0},
                  {LONG, WIRE_GRAIN, 2 * WIRE_GRAIN + 100}};
     worker_buffer *buffer;
-    begin_waiting(false);
+    begin_waiting(false, 30);
     worker_receive *receive = lengthen(&buffer);
     ok(bring(LONG, WIRE_GRAIN, WIRE_GRAIN));
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {

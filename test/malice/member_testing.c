@@ -59,7 +59,7 @@ int end(void **state) {
 
 /* Whether something holds soon. */
 bool soon(bool (*holds)(void)) {
-    for (int64_t until = base_now() + 10 * BASE_SECOND; base_now() < until;) {
+    for (int64_t until = base_now() + 30 * BASE_SECOND; base_now() < until;) {
         others_hold();
         others_turn();
         others_release();

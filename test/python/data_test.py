@@ -148,12 +148,14 @@ def test_iterable_datasets_in_workers():
 
 
 def test_workers():
-    seen = set()
+    seen, all_there = set(), threading.Barrier(3)
 
     class Slow(Squares):
         def __getitem__(self, i):
             info = D.get_worker_info()
-            seen.add((info.id, info.num_workers))
+            if (info.id, info.num_workers) not in seen:
+                seen.add((info.id, info.num_workers))
+                all_there.wait(60)  # else one that begins late may find nothing left
             time.sleep(0.01 * (i % 3))
             return i
     began = []
@@ -162,7 +164,7 @@ def test_workers():
     assert seen == {(0, 3), (1, 3), (2, 3)} and sorted(began) == [0, 1, 2] and D.get_worker_info() is None
     for batch in loader:
         break  # workers end, though nobody asks for more
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     del batch
     while any(t.name.startswith("shoal-loader") for t in threading.enumerate()):
         assert time.monotonic() < deadline, "workers go on"
@@ -212,10 +214,12 @@ def test_errors_of_arguments():
 
     class Stuck(Squares):
         def __getitem__(self, i):
-            time.sleep(0.5)
+            over.wait(60)
             return i
+    over = threading.Event()
     with pytest.raises(RuntimeError, match="batch 0 did not come within 0.05 seconds"):
         next(iter(D.DataLoader(Stuck(1), num_workers=1, timeout=0.05)))
+    over.set()
 
 
 def test_tensors_from_workers_train():

@@ -159,9 +159,9 @@ def test_metrics():
     rounds(made, 4)
     made.event("joined", island=3, worker='odd "name"\\\n')
     server = metrics.Server(made, "0")
-    page = parse(urllib.request.urlopen(f"http://{server.address}/metrics", timeout=10).read())
+    page = parse(urllib.request.urlopen(f"http://{server.address}/metrics", timeout=60).read())
     with pytest.raises(urllib.error.HTTPError, match="404"):
-        urllib.request.urlopen(f"http://{server.address}/other", timeout=10)
+        urllib.request.urlopen(f"http://{server.address}/other", timeout=60)
     with pytest.raises(shoal.IOFailedError, match="Address already in use; name another port"):
         metrics.Server(made, server.address)
     server.close()
@@ -261,7 +261,7 @@ class Terminal:
     def resize(self, width, height):
         fcntl.ioctl(self.end, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
 
-    def until(self, pattern, seconds=30):
+    def until(self, pattern, seconds=60):
         deadline = time.monotonic() + seconds
         while not re.search(pattern, self.text):
             assert time.monotonic() < deadline, (pattern, self.text[-3000:])
@@ -333,7 +333,7 @@ def test_the_screen_in_tmux(job):
     def tmux(*words):
         return subprocess.run(["tmux", "-L", name, *words], capture_output=True, text=True, check=True).stdout
 
-    def until(pattern, seconds=30):
+    def until(pattern, seconds=60):
         deadline = time.monotonic() + seconds
         while True:
             shown = tmux("capture-pane", "-p", "-t", name)
