@@ -352,6 +352,41 @@ static void keeps_what_is_early(void **state) {
     worker_destroy(&w);
 }
 
+/* Of a member that has left, what came before its program goes with it; what others sent stays. */
+static void forgets_what_is_early_of_who_has_left(void **state) {
+    (void)state;
+    enum { OTHER = FAR_PEER + 1 };
+    worker *w = start();
+    wire_link other = {.peer = w->wire, .proof = {.number = OTHER}};
+    worker_peer *peer = calloc(1, sizeof *peer);
+    peer->number = OTHER;
+    ok(base_map_set(&w->peers, OTHER + 1, peer));
+    know_far(w);
+    far_away.peer = w->wire;
+    const float some[100] = {1};
+    for (uint64_t i = 0; i < 3; i++) {
+        wire_transfer early = {.instance = INSTANCE + i, .bytes = sizeof some};
+        ok(worker_data(w, &far_away, &early, 0, some, sizeof some));
+        early.channel = 1;
+        if (i) ok(worker_data(w, &other, &early, 0, some, sizeof some));
+    }
+    assert_int_equal(w->staged_bytes, 5 * sizeof some);
+    Shoal__Peers peers = SHOAL__PEERS__INIT;
+    uint32_t left = FAR_PEER;
+    peers.change = true;
+    peers.left = &left;
+    peers.n_left = 1;
+    worker_peers_update(w, &peers);
+    assert_int_equal(w->staged_bytes, 2 * sizeof some);
+    assert_int_equal(peer->staged_bytes, 2 * sizeof some);
+    assert_int_equal(w->instances.count, 2);
+    left = OTHER;
+    worker_peers_update(w, &peers);
+    assert_int_equal(w->staged_bytes, 0);
+    assert_int_equal(w->instances.count, 0);
+    worker_destroy(&w);
+}
+
 /* ---- with a hub ---- */
 
 static struct {
@@ -640,6 +675,7 @@ int main(void) {
         cmocka_unit_test(old_bytes_meet_nothing),
         cmocka_unit_test(gives_up),
         cmocka_unit_test(keeps_what_is_early),
+        cmocka_unit_test(forgets_what_is_early_of_who_has_left),
         cmocka_unit_test(tells_what_it_could_not_deliver),
         cmocka_unit_test(ends_before_it_could_deliver),
         cmocka_unit_test(old_programs_are_refused),

@@ -39,6 +39,7 @@ static void drop_gone(worker *w, worker_peer *peer) {
     void *of;
     while (base_map_next(&w->peer_of, &at, &key, &of))
         if (of == peer) base_map_remove(&w->peer_of, key);
+    worker_staged_forget(w, peer->number);
     base_map_remove(&w->peers, (uint64_t)peer->number + 1);
     worker_peer_free(peer);
 }

@@ -324,6 +324,25 @@ static void drop_early(worker *w) {
     }
 }
 
+void worker_staged_forget(worker *w, uint32_t peer) {
+    size_t at = 0;
+    uint64_t key;
+    void *item;
+    while (base_map_next(&w->instances, &at, &key, &item)) {
+        worker_instance *instance = item;
+        if (instance->known || worker_loop_of(w, key)) continue;
+        for (worker_staged **to = &instance->staged, *staged; (staged = *to);) {
+            if (staged->peer == peer) {
+                *to = staged->next;
+                staged_free(w, staged);
+            } else {
+                to = &staged->next;
+            }
+        }
+        if (!instance->staged) forget_early(w, instance);
+    }
+}
+
 void worker_low(worker *w, uint64_t low) {
     if (low <= w->low) return;
     w->low = low;

@@ -510,6 +510,9 @@ shoal_status worker_data(void *context, wire_link *link, const wire_transfer *tr
 /* What came early for an instance that is now known; lock held. */
 void worker_staged_apply(worker *w, worker_instance *instance);
 void worker_staged_drop(worker *w, worker_instance *instance);
+/* What came early from a member that has left: of instances that the hub has not told of, as it
+ * would have done before it told of the leaving. Lock held. */
+void worker_staged_forget(worker *w, uint32_t peer);
 /* No instance below this number is under way any more: what was kept for such can go. Lock held. */
 void worker_low(worker *w, uint64_t low);
 
