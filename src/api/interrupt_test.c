@@ -2,6 +2,7 @@
 #include "api/state.h"
 
 #include "api/testing.h"
+#include "shoal/function.h"
 
 #include <stdlib.h>
 #include <time.h>
@@ -12,8 +13,20 @@ static pthread_mutex_t interpreter = PTHREAD_MUTEX_INITIALIZER;
 static atomic_int asked;
 static atomic_bool stop, stuck;
 
+/* It joins another hub, as far as a loop can tell, while the call waits for room. */
+static shoal_session *joins;
+
+static void crowd(shoal_session *s, int32_t n);
+
 static bool interrupted(void *context) {
     (void)context;
+    if (joins) {
+        pthread_mutex_lock(&joins->lock);
+        joins->era++;
+        pthread_mutex_unlock(&joins->lock);
+        crowd(joins, -API_OUTSTANDING);
+        joins = NULL;
+    }
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += 10;
@@ -129,10 +142,40 @@ static void test_nobody_waits_with_the_lock(void **state) {
     shoal_session_close(&s);
 }
 
+/* A loop is of the hub that it was handed to, not of one that was there when it was asked for. */
+static void test_a_loop_after_a_wait(void **state) {
+    (void)state;
+    shoal_session *s = open_session();
+    shoal_tensor *y, *out;
+    shoal_function *f;
+    shoal_loop *loop;
+    const uint32_t stream = 0;
+    const shoal_repeat repeat = {
+        .size = sizeof repeat, .rounds = 2, .n_stream = 1, .stream = &stream};
+    float got[4];
+    bool more;
+    ok(shoal_iota(s, SHOAL_F32, 1, (int64_t[]){4}, 0, &y));
+    ok(shoal_function_new(s, NULL, 0, &y, 1, &f));
+    shoal_tensor_free(&y);
+    crowd(s, API_OUTSTANDING);
+    joins = s;
+    ok(shoal_function_repeat(f, NULL, &repeat, &out, &loop));
+    assert_null(joins);
+    for (int round = 0; round < 2; round++) {
+        ok(shoal_loop_next(loop, (void *[]){got}, (size_t[]){sizeof got}, &more));
+        assert_true(more && got[3] == 3);
+    }
+    shoal_loop_free(&loop);
+    shoal_tensor_free(&out);
+    shoal_function_free(&f);
+    shoal_session_close(&s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_again_after_an_interruption),
         cmocka_unit_test(test_nobody_waits_with_the_lock),
+        cmocka_unit_test(test_a_loop_after_a_wait),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
