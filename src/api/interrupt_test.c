@@ -5,7 +5,9 @@
 #include "shoal/function.h"
 
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 /* What Python's lock is there: whoever is asked for an interruption takes it, and so may whoever
  * calls. */
@@ -171,11 +173,45 @@ static void test_a_loop_after_a_wait(void **state) {
     shoal_session_close(&s);
 }
 
+/* A process that was forked has the session's memory, and none of its threads: it is told so, and
+ * the other one goes on. */
+static void test_forked(void **state) {
+    (void)state;
+    shoal_session *s = open_session();
+    shoal_tensor *x, *y = doubled(s, &x);
+    check_doubled(y);
+    pid_t pid = fork();
+    if (!pid) {
+        float out[300];
+        shoal_tensor *z = NULL;
+        alarm(20); /* else it would wait for ever */
+        bool told = shoal_add(x, y, &z) == SHOAL_CLOSED &&
+                    shoal_read(y, out, sizeof out) == SHOAL_CLOSED &&
+                    strstr(shoal_error_message(), "forked from") && shoal_sync(s) == SHOAL_CLOSED;
+        shoal_tensor_free(&y);
+        shoal_session_close(&s);
+        shoal_session *own = NULL; /* of its own, it has what it needs */
+        shoal_options options = {.size = sizeof options, .hub = "embedded", .threads = 1};
+        bool opens = shoal_session_open(&options, &own) == SHOAL_OK;
+        shoal_session_close(&own);
+        _exit(told && opens ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    check_doubled(y);
+    shoal_tensor_free(&x);
+    shoal_tensor_free(&y);
+    shoal_session_close(&s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_again_after_an_interruption),
         cmocka_unit_test(test_nobody_waits_with_the_lock),
         cmocka_unit_test(test_a_loop_after_a_wait),
+        cmocka_unit_test(test_forked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

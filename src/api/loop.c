@@ -427,7 +427,8 @@ shoal_status shoal_function_repeat(shoal_function *f, shoal_tensor *const *input
 
 /* The worker that the loop is known to; NULL: it is gone. Session's lock held. */
 static worker *worker_of(const shoal_loop *loop) {
-    return loop->era == loop->session->era ? loop->session->worker : NULL;
+    bool there = loop->era == loop->session->era && api_is_here(loop->session);
+    return there ? loop->session->worker : NULL;
 }
 
 static bool has_news(void *context) {
