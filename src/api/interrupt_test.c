@@ -2,9 +2,12 @@
 #include "api/state.h"
 
 #include "api/testing.h"
+#include "shoal/function.h"
 
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 /* What Python's lock is there: whoever is asked for an interruption takes it, and so may whoever
  * calls. */
@@ -12,8 +15,20 @@ static pthread_mutex_t interpreter = PTHREAD_MUTEX_INITIALIZER;
 static atomic_int asked;
 static atomic_bool stop, stuck;
 
+/* It joins another hub, as far as a loop can tell, while the call waits for room. */
+static shoal_session *joins;
+
+static void crowd(shoal_session *s, int32_t n);
+
 static bool interrupted(void *context) {
     (void)context;
+    if (joins) {
+        pthread_mutex_lock(&joins->lock);
+        joins->era++;
+        pthread_mutex_unlock(&joins->lock);
+        crowd(joins, -API_OUTSTANDING);
+        joins = NULL;
+    }
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += 10;
@@ -129,10 +144,74 @@ static void test_nobody_waits_with_the_lock(void **state) {
     shoal_session_close(&s);
 }
 
+/* A loop is of the hub that it was handed to, not of one that was there when it was asked for. */
+static void test_a_loop_after_a_wait(void **state) {
+    (void)state;
+    shoal_session *s = open_session();
+    shoal_tensor *y, *out;
+    shoal_function *f;
+    shoal_loop *loop;
+    const uint32_t stream = 0;
+    const shoal_repeat repeat = {
+        .size = sizeof repeat, .rounds = 2, .n_stream = 1, .stream = &stream};
+    float got[4];
+    bool more;
+    ok(shoal_iota(s, SHOAL_F32, 1, (int64_t[]){4}, 0, &y));
+    ok(shoal_function_new(s, NULL, 0, &y, 1, &f));
+    shoal_tensor_free(&y);
+    crowd(s, API_OUTSTANDING);
+    joins = s;
+    ok(shoal_function_repeat(f, NULL, &repeat, &out, &loop));
+    assert_null(joins);
+    for (int round = 0; round < 2; round++) {
+        ok(shoal_loop_next(loop, (void *[]){got}, (size_t[]){sizeof got}, &more));
+        assert_true(more && got[3] == 3);
+    }
+    shoal_loop_free(&loop);
+    shoal_tensor_free(&out);
+    shoal_function_free(&f);
+    shoal_session_close(&s);
+}
+
+/* A process that was forked has the session's memory, and none of its threads: it is told so, and
+ * the other one goes on. */
+static void test_forked(void **state) {
+    (void)state;
+    shoal_session *s = open_session();
+    shoal_tensor *x, *y = doubled(s, &x);
+    check_doubled(y);
+    pid_t pid = fork();
+    if (!pid) {
+        float out[300];
+        shoal_tensor *z = NULL;
+        alarm(20); /* else it would wait for ever */
+        bool told = shoal_add(x, y, &z) == SHOAL_CLOSED &&
+                    shoal_read(y, out, sizeof out) == SHOAL_CLOSED &&
+                    strstr(shoal_error_message(), "forked from") && shoal_sync(s) == SHOAL_CLOSED;
+        shoal_tensor_free(&y);
+        shoal_session_close(&s);
+        shoal_session *own = NULL; /* of its own, it has what it needs */
+        shoal_options options = {.size = sizeof options, .hub = "embedded", .threads = 1};
+        bool opens = shoal_session_open(&options, &own) == SHOAL_OK;
+        shoal_session_close(&own);
+        _exit(told && opens ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    check_doubled(y);
+    shoal_tensor_free(&x);
+    shoal_tensor_free(&y);
+    shoal_session_close(&s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_again_after_an_interruption),
         cmocka_unit_test(test_nobody_waits_with_the_lock),
+        cmocka_unit_test(test_a_loop_after_a_wait),
+        cmocka_unit_test(test_forked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

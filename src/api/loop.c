@@ -346,11 +346,11 @@ static shoal_status make_handles(const making *m, shoal_tensor **outputs) {
 static shoal_status start(making *m, shoal_loop *loop, shoal_tensor **outputs) {
     shoal_session *session = m->f->session;
     SHOAL_TRY(api_check(session));
-    loop->era = session->era;
     SHOAL_TRY(check(m));
     SHOAL_TRY(api_room(session));
     api_drain(session);
     if (session->pending.count) SHOAL_TRY(api_flush(session, NULL, NULL, 0, NULL));
+    loop->era = session->era; /* from here on the lock is held, so that it stays */
     SHOAL_TRY(make_handles(m, outputs));
     if (!m->repeat->rounds || !m->f->n_results) return SHOAL_OK;
     SHOAL_TRY(build(m));
@@ -427,7 +427,8 @@ shoal_status shoal_function_repeat(shoal_function *f, shoal_tensor *const *input
 
 /* The worker that the loop is known to; NULL: it is gone. Session's lock held. */
 static worker *worker_of(const shoal_loop *loop) {
-    return loop->era == loop->session->era ? loop->session->worker : NULL;
+    bool there = loop->era == loop->session->era && api_is_here(loop->session);
+    return there ? loop->session->worker : NULL;
 }
 
 static bool has_news(void *context) {

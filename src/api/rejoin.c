@@ -113,6 +113,9 @@ static shoal_status begin(shoal_session *session) {
 }
 
 shoal_status api_check(shoal_session *session) {
+    if (!api_is_here(session))
+        return base_fail(SHOAL_CLOSED, "the session is of the process that this one was forked "
+                                       "from: open another one here");
     if (session->closed) return base_fail(SHOAL_CLOSED, "the session is closed");
     shoal_status status = worker_state(session->worker);
     if (status == SHOAL_OK && api_scope_now()) status = api_scope_refresh(session);

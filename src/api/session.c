@@ -313,11 +313,22 @@ static shoal_status keep_options(shoal_session *session, const shoal_options *op
     return base_fail(SHOAL_NO_MEMORY, "no memory for a session");
 }
 
+static atomic_uint life; /* forks that have led to this process */
+static pthread_once_t noted = PTHREAD_ONCE_INIT;
+
+static void begin_life(void) { atomic_fetch_add(&life, 1); }
+
+static void note_forks(void) { (void)pthread_atfork(NULL, NULL, begin_life); }
+
+bool api_is_here(const shoal_session *session) { return session->life == atomic_load(&life); }
+
 shoal_status api_session_new(const shoal_options *given, shoal_session **out) {
     shoal_options options;
     SHOAL_TRY(settle_options(given, &options));
     shoal_session *session = calloc(1, sizeof *session);
     if (!session) return base_fail(SHOAL_NO_MEMORY, "no memory for a session");
+    pthread_once(&noted, note_forks);
+    session->life = atomic_load(&life);
     pthread_mutex_init(&session->lock, NULL);
     pthread_mutex_init(&session->news, NULL);
     pthread_mutex_init(&session->listening, NULL);
@@ -350,7 +361,7 @@ shoal_status shoal_session_open(const shoal_options *given, shoal_session **out)
 void shoal_session_close(shoal_session **out) {
     shoal_session *session = *out;
     *out = NULL;
-    if (!session) return;
+    if (!session || !api_is_here(session)) return;
     pthread_mutex_lock(&session->lock);
     session->closed = true;
     while (session->waits) pthread_cond_wait(&session->calm, &session->lock);

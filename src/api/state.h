@@ -148,6 +148,7 @@ typedef struct api_question {
 
 struct shoal_session {
     pthread_mutex_t lock;
+    uint32_t life;   /* of the process that opened it: see api_is_here */
     atomic_int refs; /* the session itself and each tensor */
     atomic_bool closed;
     worker *worker;
@@ -218,6 +219,9 @@ void api_event_op(shoal_session *session, uint16_t op, shoal_tensor *const *inpu
                   uint32_t n_inputs, const shoal_tensor *output);
 
 /* session.c */
+/* Whether the session was opened by this process, and not by one that this was forked from: its
+ * threads are there alone, and what goes out on its links is that one's to say. */
+bool api_is_here(const shoal_session *session);
 /* A session without a worker. */
 shoal_status api_session_new(const shoal_options *given, shoal_session **out);
 /* Its worker, which tells it what the hub says, and has joined no hub yet. */

@@ -18,9 +18,10 @@ char *base_os_process_name(char *out, size_t room);
 void base_os_thread_name(const char *name);
 /* Random bytes from the kernel. */
 shoal_status base_os_random(void *out, size_t bytes) SHOAL_CHECK_RESULT;
-/* Whether a process of this machine is stopped (SIGSTOP, a debugger); false when that cannot be
- * told. */
-bool base_os_process_stopped(uint32_t pid);
+/* Whether a process of this machine is stopped (SIGSTOP, a debugger), or has ended; RUNS when that
+ * cannot be told, but ENDED, too, of one that cannot be seen. */
+typedef enum base_os_state { BASE_OS_RUNS, BASE_OS_STOPPED, BASE_OS_ENDED } base_os_state;
+base_os_state base_os_process_state(uint32_t pid);
 /* Runs a program (found by PATH) without a shell, and waits: what it printed becomes *out. Fails
  * with NOT_FOUND where it cannot be run, IO where it ends with an error or prints more than fits;
  * its errors go where ours go. */

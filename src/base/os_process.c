@@ -34,17 +34,27 @@ void base_os_thread_name(const char *name) {
     pthread_setname_np(pthread_self(), cut);
 }
 
-bool base_os_process_stopped(uint32_t pid) {
-    char path[32], text[512];
+base_os_state base_os_process_state(uint32_t pid) {
+    char path[32], text[512], state;
+    long threads;
     snprintf(path, sizeof path, "/proc/%u/stat", pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    if (fd >= 0) close(fd);
-    if (n <= 0) return false;
+    if (fd < 0) return errno == ENOENT ? BASE_OS_ENDED : BASE_OS_RUNS;
+    ssize_t n = read(fd, text, sizeof text - 1);
+    int error = errno;
+    close(fd);
+    if (n <= 0) return n < 0 && error == ESRCH ? BASE_OS_ENDED : BASE_OS_RUNS;
     text[n] = 0;
-    /* "pid (name) state": the name may have anything in it, brackets too. */
-    const char *state = strrchr(text, ')');
-    return state && state[1] == ' ' && (state[2] == 'T' || state[2] == 't');
+    /* "pid (name) state", and as the 20th how many threads; the name may have anything in it,
+     * brackets too. */
+    const char *rest = strrchr(text, ')');
+    bool whole = rest && sscanf(rest, ") %c", &state) == 1;
+    for (int field = 3; whole && field <= 20; field++) whole = (rest = strchr(rest + 1, ' '));
+    if (!whole) return BASE_OS_RUNS;
+    threads = atol(rest);
+    /* Of one that nobody has waited for yet; its first thread may end before the others. */
+    if (state == 'Z' || state == 'X') return threads > 1 ? BASE_OS_RUNS : BASE_OS_ENDED;
+    return state == 'T' || state == 't' ? BASE_OS_STOPPED : BASE_OS_RUNS;
 }
 
 /* All that comes, up to room; returns its length. */

@@ -109,14 +109,18 @@ void wire_shm_hung_up(shm_link *own) {
 }
 
 /* The system knows whether a process of this machine is stopped, so no load makes a false alarm. A
- * process that is stopped for less than a second (a debugger attaches) is left alone. */
+ * process that is stopped for less than a second (a debugger attaches) is left alone. The end of
+ * one does not show on the socket where another, forked from it, still has that. */
 void wire_shm_look(shm_link *own) {
     wire_link *link = &own->base;
+    base_os_state state = base_os_process_state(own->pid);
     own->watch.deadline = base_now() + LOOK_EVERY;
-    own->stopped = base_os_process_stopped(own->pid) ? own->stopped + 1 : 0;
+    own->seen |= state != BASE_OS_ENDED;
+    own->stopped = state != BASE_OS_RUNS && own->seen ? own->stopped + 1 : 0;
     if (own->stopped < LOOKS) return;
     char reason[WIRE_MAX_REASON];
-    snprintf(reason, sizeof reason, "%s: the process is stopped", link->name);
+    snprintf(reason, sizeof reason, "%s: the process %s", link->name,
+             state == BASE_OS_ENDED ? "has ended" : "is stopped");
     wire_link_finish(link, SHOAL_LOST, reason);
 }
 

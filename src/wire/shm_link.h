@@ -19,7 +19,8 @@ typedef struct shm_link {
     Shoal__Hello *hello; /* the other side's, once it has come */
     int fds[BASE_OS_MAX_FDS];
     size_t fd_count;
-    int stopped;         /* looks in a row at which the other process was stopped */
+    bool seen;           /* there was such a process, as far as we can see it */
+    int stopped;         /* looks in a row at which it was stopped, or had ended */
     int doorbell;        /* the other side's; -1 */
     wire_ring out, ring; /* to write and to read */
 } shm_link;

@@ -538,6 +538,50 @@ static void test_stopped(void **state) {
     wire_peer_destroy(&s.peer);
 }
 
+/* A process that serves one, is forked, and waits to be killed. */
+static void serve_forked(const char *address, int tell) {
+    side s;
+    start(&s, "forked", address);
+    assert_int_equal(write(tell, "r", 1), 1);
+    wait_count(&s, &s.opened, 1);
+    pid_t pid = fork();
+    if (!pid) {
+        prctl(PR_SET_PDEATHSIG, 0);
+        sleep(6);
+        _exit(0);
+    }
+    assert_int_equal(write(tell, &pid, sizeof pid), sizeof pid);
+    while (true) pause();
+}
+
+/* Its end shows although another process still has its socket. */
+static void test_killed_after_a_fork(void **state) {
+    int tell[2];
+    char ready;
+    assert_int_equal(pipe(tell), 0);
+    pid_t pid = fork(), other;
+    if (!pid) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        serve_forked("shm:killed", tell[1]);
+    }
+    side s;
+    assert_int_equal(read(tell[0], &ready, 1), 1);
+    start(&s, "client", NULL);
+    connect_to(&s, "shm:killed");
+    assert_int_equal(read(tell[0], &other, sizeof other), sizeof other);
+    int64_t then = base_now();
+    kill(pid, SIGKILL);
+    wait_count(&s, &s.closed, 1);
+    assert_true(base_now() - then < 3 * BASE_SECOND);
+    assert_int_equal(s.why, SHOAL_LOST);
+    if (!encrypted()) assert_non_null(strstr(s.text, "the process has ended"));
+    kill(other, SIGKILL);
+    waitpid(pid, NULL, 0);
+    close(tell[0]);
+    close(tell[1]);
+    wire_peer_destroy(&s.peer);
+}
+
 static void sleep_ms(int ms) {
     nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * BASE_MS}, NULL);
 }
@@ -578,6 +622,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_other_order),
         cmocka_unit_test(test_killed),
         cmocka_unit_test(test_stopped),
+        cmocka_unit_test(test_killed_after_a_fork),
         cmocka_unit_test(test_all_stopped),
         cmocka_unit_test(test_destroy_with_pending),
         cmocka_unit_test(test_one_cookie),

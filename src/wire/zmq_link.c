@@ -22,6 +22,8 @@ static shoal_status send_message(zmq_link *own, zmq_msg_t *message) {
     bool sent = !own->listener ||
                 zmq_send(socket, own->id, sizeof own->id, ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0;
     sent = sent && zmq_msg_send(message, socket, ZMQ_DONTWAIT) >= 0;
+    /* The connection has ended before the link was made: the number may be another's by now. */
+    if (!sent && own->listener && !own->heard && zmq_errno() == EHOSTUNREACH) own->fd = -1;
     own->spoke = base_now();
     wire_zmq_leave(zmq);
     return sent

@@ -385,6 +385,38 @@ static void test_gone_and_silent(void **state) {
     wire_peer_destroy(&a.peer);
 }
 
+/* Another process: says hello, and ends; or stays, when it is heard. */
+static pid_t start_caller(const side *host, bool stays) {
+    pid_t pid = fork();
+    if (pid) return pid;
+    wire_frame frame;
+    char text[4096];
+    guest g = enter(host);
+    say_hello(&g, WIRE_PROTOCOL);
+    nanosleep(&(struct timespec){.tv_nsec = 500 * BASE_MS}, NULL);
+    bool heard = stays && comes(&g, WIRE_FRAME_WELCOME, SOON, &frame, text, sizeof text) &&
+                 comes(&g, WIRE_FRAME_BEAT, SOON, &frame, text, sizeof text);
+    _exit(heard != stays);
+}
+
+/* Who has ended by the time that its hello is read has a descriptor no more: it may be another's.
+ */
+static void test_ended_by_then(void **state) {
+    side a;
+    int status;
+    start(&a, "a", "tcp://127.0.0.1:*");
+    wire_pump_take(a.peer); /* as if a handler took long */
+    pid_t first = start_caller(&a, false);
+    assert_int_equal(waitpid(first, &status, 0), first);
+    nanosleep(&(struct timespec){.tv_nsec = 200 * BASE_MS}, NULL);
+    pid_t second = start_caller(&a, true);
+    nanosleep(&(struct timespec){.tv_nsec = 500 * BASE_MS}, NULL);
+    wire_pump_leave(a.peer);
+    assert_int_equal(waitpid(second, &status, 0), second);
+    assert_true(WIFEXITED(status) && !WEXITSTATUS(status));
+    wire_peer_destroy(&a.peer);
+}
+
 /* Several addresses: the first that answers. */
 static void test_list(void **state) {
     side a, b;
@@ -469,17 +501,12 @@ static void test_paths(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_other_version),
-        cmocka_unit_test(test_before_hello),
-        cmocka_unit_test(test_lies),
-        cmocka_unit_test(test_gone_and_silent),
-        cmocka_unit_test(test_list),
-        cmocka_unit_test(test_pieces),
-        cmocka_unit_test(test_shared_window),
-        cmocka_unit_test(test_ignored_credit),
-        cmocka_unit_test(test_flood_while_busy),
-        cmocka_unit_test(test_silent_crowd),
-        cmocka_unit_test(test_links_of_a_member),
+        cmocka_unit_test(test_other_version),  cmocka_unit_test(test_before_hello),
+        cmocka_unit_test(test_lies),           cmocka_unit_test(test_gone_and_silent),
+        cmocka_unit_test(test_ended_by_then),  cmocka_unit_test(test_list),
+        cmocka_unit_test(test_pieces),         cmocka_unit_test(test_shared_window),
+        cmocka_unit_test(test_ignored_credit), cmocka_unit_test(test_flood_while_busy),
+        cmocka_unit_test(test_silent_crowd),   cmocka_unit_test(test_links_of_a_member),
         cmocka_unit_test(test_paths),
     };
     return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
