@@ -162,6 +162,7 @@ void wire_peer_destroy(wire_peer **out) {
         free(listener->address);
     }
     peer->listeners.count = 0;
+    if (peer->zmq) wire_zmq_door_stop(peer->zmq);
     end_links(peer);
     pthread_mutex_unlock(&peer->pump);
     pthread_mutex_destroy(&peer->pump);

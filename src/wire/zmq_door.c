@@ -296,13 +296,20 @@ shoal_status wire_zmq_door_open(wire_peer *peer) {
     return error ? base_fail_errno(error, "starting a thread for the door") : SHOAL_OK;
 }
 
-void wire_zmq_door_close(wire_zmq *zmq) {
+void wire_zmq_door_stop(wire_zmq *zmq) {
     zmq_door *door = zmq->door;
-    if (!door) return;
+    if (!door || !door->started) return;
     pthread_mutex_lock(&door->lock);
     door->stopping = true;
     pthread_mutex_unlock(&door->lock);
-    if (door->started) pthread_join(door->thread, NULL);
+    pthread_join(door->thread, NULL);
+    door->started = false;
+}
+
+void wire_zmq_door_close(wire_zmq *zmq) {
+    zmq_door *door = zmq->door;
+    if (!door) return;
+    wire_zmq_door_stop(zmq);
     if (door->asked) {
         int none = 0;
         zmq_setsockopt(door->asked, ZMQ_LINGER, &none, sizeof none);

@@ -132,6 +132,8 @@ void wire_zmq_beats_remove(zmq_link *link);
 /* ---- zmq_door.c: who may come in, asked on a thread of its own ---- */
 
 shoal_status wire_zmq_door_open(wire_peer *peer) SHOAL_CHECK_RESULT;
+/* Ends its thread, which uses listeners and posts calls: from then on nobody is let in. */
+void wire_zmq_door_stop(wire_zmq *zmq);
 void wire_zmq_door_close(wire_zmq *zmq);
 /* Whether a key may have a link, by what was last read; with the name, or why not. Any thread. */
 void wire_zmq_known(wire_peer *peer, const uint8_t *key, wire_guest *out);

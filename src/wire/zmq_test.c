@@ -1,5 +1,6 @@
 /* Encrypted links from the outside: what somebody with a good key says by hand; and links of
  * several paths, of which some are cut. */
+#include "wire/keys_file.h"
 #include "wire/paths.h"
 #include "wire/wire_testing.h"
 #include "wire/zmq_link.h"
@@ -417,6 +418,36 @@ static void test_ended_by_then(void **state) {
     wire_peer_destroy(&a.peer);
 }
 
+static void *unlock_later(void *held) {
+    nanosleep(&(struct timespec){.tv_nsec = 700 * BASE_MS}, NULL);
+    close(*(int *)held);
+    return NULL;
+}
+
+/* A hub that ends while it enrols somebody is through with that first. */
+static void test_ends_while_it_enrols(void **state) {
+    side a;
+    int held;
+    pthread_t thread;
+    wire_key_pair token;
+    uint8_t asked[WIRE_KEY + 3] = {7};
+    assert_int_equal(wire_key_pair_new(&token), SHOAL_OK);
+    start(&a, "a", "tcp://127.0.0.1:*");
+    assert_int_equal(wire_keys_add_token(token.public, (uint64_t)time(NULL) + 60, WIRE_ROLE_BOTH),
+                     SHOAL_OK);
+    nanosleep(&(struct timespec){.tv_nsec = 400 * BASE_MS}, NULL); /* until that is read */
+    assert_int_equal(wire_file_lock(&held), SHOAL_OK);
+    guest g = enter_as(&a, zmq_ctx_new(), &token);
+    memcpy(asked + WIRE_KEY, "new", 3);
+    say(&g, (wire_frame){.type = WIRE_FRAME_ENROL, .bytes = sizeof asked}, asked, 0);
+    nanosleep(&(struct timespec){.tv_nsec = 400 * BASE_MS}, NULL); /* until that is waited for */
+    assert_int_equal(pthread_create(&thread, NULL, unlock_later, &held), 0);
+    wire_peer_destroy(&a.peer);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    leave(&g);
+    assert_int_equal(wire_keys_revoke("new"), SHOAL_OK); /* which it could not, were it not in */
+}
+
 /* Several addresses: the first that answers. */
 static void test_list(void **state) {
     side a, b;
@@ -501,12 +532,19 @@ static void test_paths(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_other_version),  cmocka_unit_test(test_before_hello),
-        cmocka_unit_test(test_lies),           cmocka_unit_test(test_gone_and_silent),
-        cmocka_unit_test(test_ended_by_then),  cmocka_unit_test(test_list),
-        cmocka_unit_test(test_pieces),         cmocka_unit_test(test_shared_window),
-        cmocka_unit_test(test_ignored_credit), cmocka_unit_test(test_flood_while_busy),
-        cmocka_unit_test(test_silent_crowd),   cmocka_unit_test(test_links_of_a_member),
+        cmocka_unit_test(test_other_version),
+        cmocka_unit_test(test_before_hello),
+        cmocka_unit_test(test_lies),
+        cmocka_unit_test(test_gone_and_silent),
+        cmocka_unit_test(test_ended_by_then),
+        cmocka_unit_test(test_ends_while_it_enrols),
+        cmocka_unit_test(test_list),
+        cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_shared_window),
+        cmocka_unit_test(test_ignored_credit),
+        cmocka_unit_test(test_flood_while_busy),
+        cmocka_unit_test(test_silent_crowd),
+        cmocka_unit_test(test_links_of_a_member),
         cmocka_unit_test(test_paths),
     };
     return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
