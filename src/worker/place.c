@@ -30,11 +30,12 @@ static shoal_status read_now(const worker_task *task, const worker_buffer *from,
     if (status == SHOAL_OK)
         status = queue->backend->read(queue->handle, *out, (shoal_binding){from->memory, 0},
                                       &packed, &points);
-    if (status == SHOAL_OK) status = worker_queue_wait(queue, done, &task->ended);
+    bool begun = status == SHOAL_OK;
+    if (begun) status = worker_queue_wait(queue, done, &task->ended);
     worker_queue_ended(queue, status);
     if (status != SHOAL_OK) {
         /* A device that is still at it writes there yet, and reaches the point then. */
-        if (!fence || base_fence_reached(done))
+        if (!begun || base_fence_reached(done))
             free(*out);
         else if (base_fence_then(done, drop, *out) != SHOAL_OK)
             base_fence_retain(fence);
