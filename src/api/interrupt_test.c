@@ -190,11 +190,13 @@ static void test_forked(void **state) {
                     strstr(shoal_error_message(), "forked from") && shoal_sync(s) == SHOAL_CLOSED;
         shoal_tensor_free(&y);
         shoal_session_close(&s);
+#ifndef __SANITIZE_THREAD__        /* which takes no new threads in such a process */
         shoal_session *own = NULL; /* of its own, it has what it needs */
         shoal_options options = {.size = sizeof options, .hub = "embedded", .threads = 1};
-        bool opens = shoal_session_open(&options, &own) == SHOAL_OK;
+        told &= shoal_session_open(&options, &own) == SHOAL_OK;
         shoal_session_close(&own);
-        _exit(told && opens ? 0 : 1);
+#endif
+        _exit(told ? 0 : 1);
     }
     int status;
     assert_int_equal(waitpid(pid, &status, 0), pid);
