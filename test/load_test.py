@@ -10,11 +10,9 @@ import numpy as np
 
 import shoal
 from pool_test import Pool
+from slack import UNFAIR
 
 CHAIN = 1000
-# By how much the last of ten like clients may take longer than the first: who is starved takes up to ten times as long.
-# Two when nothing else runs, which `make soak` looks at.
-UNFAIR = float(os.environ.get("SHOAL_UNFAIR", 5))
 
 
 def resident(pid):

@@ -13,8 +13,8 @@ import pytest
 
 import shoal
 from cluster import Pool
-from load_test import UNFAIR
 from shoal import nn
+from slack import UNFAIR
 
 STEPS = int(os.environ.get("SHOAL_STEPS", "10000"))
 CLIENTS = 8

@@ -1,6 +1,6 @@
 #!/bin/sh
-# A build folder with sanitizers, and a command that runs with what they are to be told. `meson test` builds what it
-# runs; any other command finds everything built.
+# A build folder with sanitizers, and a command that runs with what they are to be told. It builds what it needs, as
+# `meson test` does.
 #
 #   tools/sanitized.sh FOLDER SANITIZERS COMMAND...
 #   tools/sanitized.sh build/asan address,undefined meson test -C build/asan --suite unit
@@ -10,10 +10,6 @@ build=$1
     meson setup "$build" -Db_sanitize="$2" -Db_lundef=false -Dpython=false -Doptimization=1 -Ddebug=false \
         -Dc_args=-g1 >"$build.log" 2>&1 || { cat "$build.log"; exit 1; } # -g1: the lines, which reports name
 shift 2
-case "$*" in
-meson\ test* | *run_tests.sh*) ;;
-*) ninja -C "$build" --quiet || exit 1 ;;
-esac
 # Fresh memory is full of 0xff (NaN), what was freed of 0xfe: its first 64 KiB, as filling all of what servers take
 # for their buffers is most of the time that fuzzing needs.
 fill=max_malloc_fill_size=65536:malloc_fill_byte=255:max_free_fill_size=65536:free_fill_byte=254

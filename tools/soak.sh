@@ -77,6 +77,7 @@ SHOAL_HUNT=$(count 50000) stage hunt_pool "$build" hunt_pool hunt_pool_zmq
 # All their kernels as CUDA has them.
 stage_command nvrtc env SHOAL_CUDA_LIBRARY="$standin" "$build/test/conformance/nvrtc" "$build/venv/lib/python3*/site-packages/nvidia/*/lib/libnvrtc.so.1?"
 with="$tools/sanitized.sh $build/asan address,undefined"
+ninja -C "$build/asan" --quiet test/hunt/hunt # configured by the fuzzing above
 for way in cpu api gradient; do
     stage_hunt "hunt_asan_$way" "$build/asan" "$way" --count "$(count 40000)"
 done
