@@ -155,10 +155,12 @@ class Run:
         return loss
 
     def evaluated(self) -> tuple[str, float]:
-        """(name, value) of the check."""
+        """(name, value) of the check; the model learns on after it."""
         self.model.eval()
         with shoal.no_grad():
-            return self.check()
+            found = self.check()
+        self.model.train()
+        return found
 
     def train(self) -> float | None:
         """Runs to the last step; returns the last check."""
@@ -167,7 +169,6 @@ class Run:
         before, since = self.step, time.monotonic()
         began, first = since, self.step
         while self.step < args.steps:
-            self.model.train()
             waiting.append(self.learn(*self.batch(self.step)))
             self.step += 1
             if self.step % self.every and self.step != args.steps:

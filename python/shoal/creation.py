@@ -284,8 +284,10 @@ def cat(tensors, axis=0):
     if len({t.ndim for t in tensors}) > 1:  # torch: an empty vector is left out
         tensors = [t for t in tensors if t.shape != (0,)] or tensors
     axis = axis_of(axis, tensors[0].ndim, "cat")
-    kind = functools.reduce(promoted, {t.dtype for t in tensors})
-    tensors = [t.astype(kind) for t in tensors]
+    kinds = {t.dtype for t in tensors}
+    if len(kinds) > 1:
+        kind = functools.reduce(promoted, kinds)
+        tensors = [t.astype(kind) for t in tensors]
     return _shoal.apply(tensors[0].session, "concatenate", tensors, {"dimension": axis}, 1)[0]
 
 
@@ -298,10 +300,14 @@ def stack(tensors, axis=0):
     tensors = tensors_of(tensors, "stack")
     if not tensors:
         raise invalid("stack: no tensors were given")
-    wrong = next((t for t in tensors if t.shape != tensors[0].shape), None)
+    shape = tensors[0].shape
+    wrong = next((t for t in tensors if t.shape != shape), None)
     if wrong is not None:
         raise invalid(f"stack: {tensors[0]._text()} and {wrong._text()} differ in shape")
-    return cat([t.unsqueeze(axis) for t in tensors], axis_of(axis, tensors[0].ndim + 1, "stack"))
+    axis = axis_of(axis, len(shape) + 1, "stack")
+    # Not by `unsqueeze`: each would be noted as a view, and nobody but `cat` sees it.
+    attributes = {"shape": (*shape[:axis], 1, *shape[axis:])}
+    return cat([_shoal.apply(t.session, "reshape", (t,), attributes, 1)[0] for t in tensors], axis)
 
 
 def _atleast(tensors, change):
