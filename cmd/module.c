@@ -4,6 +4,7 @@
 #include "operand.h"
 #include "output.h"
 #include "pool.h"
+#include "python.h"
 #include "text.h"
 
 #include "shoal/stablehlo.h"
@@ -23,6 +24,27 @@ typedef struct input {
     uint32_t n_given, n_out, workers, result;
     bool force;
 } input;
+
+/* ---- the model ---- */
+
+/* Opens the model. MLIR's bytecode is turned into text first, by Python. */
+static int open_model(const cmd_command *self, const input *in, shoal_module **out) {
+    static const char magic[] = {'M', 'L', (char)0xef, 'R'};
+    char begins[sizeof magic] = {0}, *text;
+    size_t length;
+    FILE *file = fopen(in->model, "rb");
+    bool bytecode = file != NULL && fread(begins, sizeof begins, 1, file) == 1 &&
+                    memcmp(begins, magic, sizeof magic) == 0;
+    if (file != NULL) fclose(file);
+    if (!bytecode) return cmd_try(shoal_module_open(in->model, in->function, out));
+    int code = cmd_python_output(self, "shoal.stablehlo", in->model, &text, &length);
+    if (code != CMD_OK) return code;
+    const char *slash = strrchr(in->model, '/');
+    if (shoal_module_parse(text, length, slash != NULL ? slash + 1 : in->model, in->function, out))
+        code = cmd_fail("%s: %s", in->model, shoal_error_message());
+    free(text);
+    return code;
+}
 
 /* ---- types and elements as text ---- */
 
@@ -368,8 +390,8 @@ static int run_module(const cmd_command *self, int argc, char **argv) {
         cmd_usage("--hub and --workers: a pool elsewhere, or one in this process; give one");
     if (check_outputs(&in) != CMD_OK) return CMD_FAILED;
     cmd_catch_signals();
-    int code = cmd_try(shoal_module_open(in.model, in.function, &j.module));
-    if (code != CMD_OK) return code;
+    int code = open_model(self, &in, &j.module);
+    if (code != CMD_OK) return cmd_stop != 0 ? cmd_end_by_signal() : code;
     j.graph = shoal_module_graph(j.module);
     j.results = cJSON_CreateArray();
     progress_begin(&j.progress, false);
@@ -389,10 +411,13 @@ const cmd_command cmd_run = {
     .group = CMD_COMPUTE,
     .args = "MODEL.mlir [INPUT...]",
     .summary = "Run a StableHLO program on a pool",
-    .doc = "The model is StableHLO's text, as JAX and torch-mlir write it. An INPUT is a file "
-           "(.npy, .safetensors:name, .gguf:name, .pt:key, .bin) of just the type that the model "
-           "states; or a number, zeros, ones or random[:SEED] for all of its elements: normally "
-           "distributed floats, integers from 0 to 9. Behind -- numbers may be negative.",
+    .doc =
+        "The model is StableHLO's text, as JAX and torch-mlir write it, or MLIR's bytecode where "
+        "the interpreter that SHOAL_PYTHON names (default: python3) has JAX or IREE. An INPUT is a "
+        "file "
+        "(.npy, .safetensors:name, .gguf:name, .pt:key, .bin) of just the type that the model "
+        "states; or a number, zeros, ones or random[:SEED] for all of its elements: normally "
+        "distributed floats, integers from 0 to 9. Behind -- numbers may be negative.",
     .options = run_options,
     .take = take,
     .run = run_module};
@@ -458,7 +483,7 @@ static int run_grad(const cmd_command *self, int argc, char **argv) {
     if (in.n_out > 1) cmd_usage("--output: one file is written");
     if (in.force && in.n_out == 0) cmd_usage("--force: there is no --output to overwrite");
     if (in.n_out > 0 && output_check(in.out[0], in.force) != CMD_OK) return CMD_FAILED;
-    int code = cmd_try(shoal_module_open(in.model, in.function, &module));
+    int code = open_model(self, &in, &module);
     if (code != CMD_OK) return code;
     const shoal_graph *g = shoal_module_graph(module);
     uint32_t *wrt = calloc((size_t)g->n_inputs + 1, sizeof *wrt);

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* What the interpreter is to run: the module, the command and the module again go into it. No
@@ -28,34 +29,106 @@ static const char program[] =
 
 void cmd_python_take(void *input, int key, char *arg) { (void)input, (void)key, (void)arg; }
 
-int cmd_python(const cmd_command *self, const char *module, int argc, char **argv) {
-    static char name[] = "python3", command[] = "-c", help[] = "--help";
+/* The words of the interpreter, its name first, and before those given the module's program; NULL:
+ * no memory. */
+static char **words_of(const cmd_command *self, const char *module, int n, char **given) {
+    static char name[] = "python3", command[] = "-c";
     static char text[sizeof program + 128], own[PATH_MAX];
+    char *python = getenv("SHOAL_PYTHON");
+    if (python == NULL || python[0] == 0) python = name;
+    char **words = calloc((size_t)n + 4, sizeof *words);
+    if (words == NULL) return NULL;
+    snprintf(text, sizeof text, program, module, self->name);
+    words[0] = python;
+    words[1] = command;
+    words[2] = text;
+    memcpy(words + 3, given, (size_t)n * sizeof *words);
+    ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
+    if (length > 0) setenv("SHOAL", own, 1); /* the hub and the workers are this command's */
+    setenv("PYTHONSAFEPATH", "1", 1);
+    return words;
+}
+
+/* Becomes the interpreter; returns when there is none, having said so. */
+static int become(const cmd_command *self, char **words) {
+    sigset_t interrupt;
+    sigemptyset(&interrupt);
+    sigaddset(&interrupt, SIGINT);
+    sigprocmask(SIG_BLOCK, &interrupt, NULL);
+    execvp(words[0], words);
+    int error = errno;
+    return cmd_fail("%s: cannot run %s: %s; install Python 3.11 or later and the package shoal, "
+                    "or name another interpreter by SHOAL_PYTHON",
+                    self->name, words[0], strerror(error));
+}
+
+int cmd_python(const cmd_command *self, const char *module, int argc, char **argv) {
+    static char help[] = "--help";
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
             char *words[] = {argv[0], help, NULL};
             cmd_parse(self, 2, words, NULL);
         }
-    char *python = getenv("SHOAL_PYTHON");
-    if (python == NULL || python[0] == 0) python = name;
-    char **words = calloc((size_t)argc + 3, sizeof *words);
+    char **words = words_of(self, module, argc - 1, argv + 1);
     if (words == NULL) return cmd_fail("%s: no memory", self->name);
-    snprintf(text, sizeof text, program, module, self->name);
-    words[0] = python;
-    words[1] = command;
-    words[2] = text;
-    memcpy(words + 3, argv + 1, (size_t)(argc - 1) * sizeof *words);
-    ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
-    if (length > 0) setenv("SHOAL", own, 1); /* the hub and the workers are this command's */
-    setenv("PYTHONSAFEPATH", "1", 1);
-    sigset_t interrupt;
-    sigemptyset(&interrupt);
-    sigaddset(&interrupt, SIGINT);
-    sigprocmask(SIG_BLOCK, &interrupt, NULL);
-    execvp(python, words);
-    int error = errno;
+    int code = become(self, words);
     free(words);
-    return cmd_fail("%s: cannot run %s: %s; install Python 3.11 or later and the package shoal, "
-                    "or name another interpreter by SHOAL_PYTHON",
-                    self->name, python, strerror(error));
+    return code;
+}
+
+/* All that comes through a pipe, or NULL. Interrupted by a signal that ends the command, it ends.
+ */
+static char *read_all(int fd, size_t *length) {
+    size_t room = 1 << 16, n = 0;
+    char *text = malloc(room);
+    while (text != NULL) {
+        if (n == room) {
+            char *more = realloc(text, room *= 2);
+            if (more == NULL) break;
+            text = more;
+        }
+        ssize_t got = read(fd, text + n, room - n);
+        if (got == 0) {
+            *length = n;
+            return text;
+        }
+        if (got > 0)
+            n += (size_t)got;
+        else if (errno != EINTR || cmd_stop != 0)
+            break;
+    }
+    free(text);
+    return NULL;
+}
+
+int cmd_python_output(const cmd_command *self, const char *module, const char *argument, char **out,
+                      size_t *length) {
+    int ends[2], status = 0;
+    char *given = strdup(argument);
+    char **words = given != NULL ? words_of(self, module, 1, &given) : NULL;
+    pid_t child = -1;
+    *out = NULL;
+    if (words != NULL && pipe(ends) == 0) {
+        fflush(NULL);
+        child = fork();
+        if (child == 0) {
+            dup2(ends[1], STDOUT_FILENO);
+            close(ends[0]);
+            close(ends[1]);
+            _exit(become(self, words));
+        }
+        close(ends[1]);
+        if (child > 0) *out = read_all(ends[0], length);
+        close(ends[0]);
+    }
+    free(words);
+    free(given);
+    if (child < 0) return cmd_fail("%s: cannot start Python: %s", self->name, strerror(errno));
+    if (*out == NULL) kill(child, SIGTERM);
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+    if (*out != NULL && status == 0) return CMD_OK;
+    bool told = WIFEXITED(status) && WEXITSTATUS(status) != 0;
+    free(*out);
+    *out = NULL;
+    return told || cmd_stop != 0 ? CMD_FAILED : cmd_fail("%s: Python ended early", self->name);
 }

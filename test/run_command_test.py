@@ -3,6 +3,7 @@ import json
 import os
 import pathlib
 import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -94,6 +95,32 @@ def test_a_model_of_jax_and_its_gradients(shoal, tmp_path):
         np.testing.assert_allclose(np.load(tmp_path / f"{name}.npy"), want, rtol=1e-4, atol=1e-6)
     assert "func.func public @main" in shoal("grad", "loss.mlir")
     assert "@main" in json.loads(shoal("grad", "loss.mlir", "--json"))["text"]
+
+
+def test_bytecode(shoal, tmp_path, monkeypatch):
+    """That of jax.export, turned into text by the interpreter that has JAX; and what cannot be."""
+    function = jax.jit(lambda x: (jax.numpy.sin(x) ** 2).sum())
+    x = np.arange(6, dtype="float32").reshape(2, 3)
+    exported = jax.export.export(function)(jax.ShapeDtypeStruct(x.shape, x.dtype))
+    (tmp_path / "model.mlirbc").write_bytes(exported.mlir_module_serialized)
+    np.save(tmp_path / "x.npy", x)
+    monkeypatch.setenv("SHOAL_PYTHON", sys.executable)
+    shown = shoal("run", "model.mlirbc", "x.npy").split()
+    assert shown[:3] == ["result", "0:", "float32[]"] and float(shown[3]) == pytest.approx(float(function(x)), rel=1e-5)
+    shoal("grad", "model.mlirbc", "-o", "grad.mlir")
+    shoal("run", "grad.mlir", "x.npy", "-o", "y.npy", "-o", "dx.npy")
+    np.testing.assert_allclose(np.load(tmp_path / "dx.npy"), np.sin(2 * x), rtol=1e-4, atol=1e-6)
+    error = shoal("run", "model.mlirbc", "--function", "no", "x.npy", code=1)
+    assert error.startswith("shoal: model.mlirbc: there is no function @no") and error.count("\n") == 1
+    (tmp_path / "bad.mlirbc").write_bytes(b"ML\xefR" + bytes(16))
+    for command in ("run", "grad"):
+        error = shoal(command, "bad.mlirbc", code=1)
+        assert error.startswith("shoal: bad.mlirbc: this is MLIR's bytecode, which others have to read: JAX says: "), error
+        assert error.count("\n") == 1
+    monkeypatch.setenv("SHOAL_PYTHON", "/nowhere/python")
+    assert shoal("run", "model.mlirbc", "x.npy", code=1) == (
+        "shoal: run: cannot run /nowhere/python: No such file or directory; install Python 3.11 or later and the "
+        "package shoal, or name another interpreter by SHOAL_PYTHON\n")
 
 
 @pytest.mark.parametrize("args, code, text", [

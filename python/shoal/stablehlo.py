@@ -5,6 +5,7 @@
     text = shoal.stablehlo.export(lambda x: (x @ w).tanh(), x).text()
 """
 import os
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -92,7 +93,7 @@ def _as_text(data: bytes) -> str:
         said.append("IREE is not here (pip install iree-base-compiler)")
     except Exception as error:
         said.append(f"IREE says: {_first(error)}")
-    raise FormatError(f"load: this is MLIR's bytecode, which others have to read: {'; '.join(said)}")
+    raise FormatError(f"this is MLIR's bytecode, which others have to read: {'; '.join(said)}")
 
 
 def _first(error: Exception) -> str:
@@ -114,8 +115,25 @@ def load(source: Any, function: str | None = None) -> Model:
         with open(source, "rb") as file:
             source = file.read()
     if isinstance(source, bytes) and source.startswith(_BYTECODE):
-        source = _as_text(source)
+        try:
+            source = _as_text(source)
+        except FormatError as error:
+            raise FormatError(f"load: {error}") from error
     return Model(_shoal.Module(source, name, function))
+
+
+def main() -> int:
+    """Writes bytecode of a file, the only argument, as text: for `shoal run` and `shoal grad`. Its exit code."""
+    path = sys.argv[1]
+    try:
+        with open(path, "rb") as file:
+            text = _as_text(file.read())
+    except (OSError, FormatError) as error:
+        print(f"shoal: {path}: {error}", file=sys.stderr)
+        return 1
+    sys.stdout.buffer.write(text.encode())
+    sys.stdout.flush()
+    return 0
 
 
 def export(function: Callable[..., Any], *arguments: Any) -> Model:
