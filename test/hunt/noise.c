@@ -64,6 +64,8 @@ static double units_of(uint16_t op, uint8_t dtype) {
     }
 }
 
+static bool has_few_digits(uint8_t dtype) { return dtype == SHOAL_F16 || dtype == SHOAL_BF16; }
+
 static double product(const shoal_attr *list) {
     double n = 1;
     for (uint32_t i = 0; list && i < list->count; i++) n *= (double)list->u.ints[i];
@@ -122,6 +124,13 @@ static double above_one(double x) { return fabs(x) > 1 ? fabs(x) : 1; }
 static double below_one(double x) { return fabs(x) < 1 && x != 0 ? fabs(x) : 1; }
 
 static double as_it_is(double x) { return x; }
+
+/* Of numbers beside NaN and infinity: what they are for those, and how large they are themselves.
+ */
+static double sign_alone(double x) { return isfinite(x) && x != 0 ? copysign(1, x) : x; }
+static double finite_alone(double x) { return isfinite(x) ? fabs(x) : 0; }
+static double finite_above_one(double x) { return isfinite(x) ? above_one(x) : 1; }
+static double finite_below_one(double x) { return isfinite(x) ? below_one(x) : 1; }
 
 static shoal_type wide(const shoal_type *type) {
     shoal_type made = *type;
@@ -254,10 +263,11 @@ static void cancel(const ref_call *call, hunt_noise *noise) {
     if (!equality && node->op != GRAPH_ADD && node->op != GRAPH_SUBTRACT) return;
     uint8_t dtype = ref_input(call, 0)->dtype;
     if (!is_float(dtype)) return;
+    double units = has_few_digits(dtype) ? 4 : 64; /* those of few digits were rounded just now */
     for (int64_t i = 0; i < base_type_count(ref_output(call)); i++) {
         double size, away = fabs(distance(call, i, &size));
         if (away == 0 || !isfinite(size)) continue;
-        if (!(away <= 64 * unit_of(dtype) * (equality ? size + 1 : size))) continue;
+        if (!(away <= units * unit_of(dtype) * (equality ? size + 1 : size))) continue;
         bool zero = hunt_chance(&noise->random, noise->vanishing);
         if (equality)
             ((bool *)call->outputs[0])[i] = zero == !strcmp(way->u.string, "EQ");
@@ -282,18 +292,39 @@ static double anything(hunt_noise *noise, uint8_t dtype, double is) {
 /* What a node that joins numbers says about how exactly its results are known. */
 typedef struct joined {
     double terms; /* 0: it joins none */
-    bool multiplies;
+    bool multiplies, wide;
     hunt_results exact, most, least; /* in float64: of the numbers, of the largest, the smallest */
+    hunt_results special, finite,
+        tiny; /* where some is NaN or infinite; of signs, and the others */
 } joined;
+
+static bool any_is_beyond(const shoal_graph *g, const shoal_node *node, const hunt_results *most) {
+    for (uint16_t k = 0; k < node->n_outputs; k++) {
+        const shoal_type *type = &g->values[node->first_output + k].type;
+        for (int64_t i = 0; is_float(type->dtype) && i < base_type_count(type); i++)
+            if (!isfinite(((double *)most->data[k])[i])) return true;
+    }
+    return false;
+}
 
 static shoal_status join(const ref_call *call, joined *out) {
     const shoal_graph *body = body_of(call->node);
     *out = (joined){.terms = terms_of(call->graph, call->node)};
     if (out->terms <= 0) return SHOAL_OK;
     out->multiplies = body && rounding_of(body) == GRAPH_MULTIPLY;
+    out->wide = call->node->op == GRAPH_DOT_GENERAL || call->node->op == GRAPH_CONVOLUTION;
     SHOAL_TRY(run_again(call, as_it_is, &out->exact));
     SHOAL_TRY(run_again(call, out->multiplies ? above_one : fabs, &out->most));
-    return out->multiplies ? run_again(call, below_one, &out->least) : SHOAL_OK;
+    if (out->multiplies) SHOAL_TRY(run_again(call, below_one, &out->least));
+    if (!any_is_beyond(call->graph, call->node, &out->most)) return SHOAL_OK;
+    SHOAL_TRY(run_again(call, sign_alone, &out->special));
+    SHOAL_TRY(run_again(call, out->multiplies ? finite_above_one : finite_alone, &out->finite));
+    return out->multiplies ? run_again(call, finite_below_one, &out->tiny) : SHOAL_OK;
+}
+
+static void joined_fini(joined *j) {
+    hunt_results *all[] = {&j->exact, &j->most, &j->least, &j->special, &j->finite, &j->tiny};
+    for (uint32_t i = 0; i < sizeof all / sizeof *all; i++) hunt_results_fini(all[i]);
 }
 
 /* By how many units, of the sum of magnitudes, sums may differ: rounding errors of either sign add
@@ -301,19 +332,40 @@ static shoal_status join(const ref_call *call, joined *out) {
  * float64, of which the reference is no better, has room for that. Kernels add numbers of few
  * digits in wider ones and round at the end, and those who join parts once more for each. */
 static double units_of_sum(double terms, uint8_t dtype) {
-    if (dtype == SHOAL_F16 || dtype == SHOAL_BF16)
-        return 1 + sqrt(terms) * unit_of(SHOAL_F32) / unit_of(dtype);
+    if (has_few_digits(dtype)) return 1 + sqrt(terms) * unit_of(SHOAL_F32) / unit_of(dtype);
     double walk = 8 + 2 * sqrt(terms);
     return dtype == SHOAL_F64 ? fmax(walk, terms / 8) : walk;
+}
+
+/* The result where no order of joining goes out of range: most, least: of what is joined. */
+static bool stays_in_range(const joined *j, uint8_t dtype, double most, double least) {
+    return most < most_of(dtype) && (!j->multiplies || least >= least_of(dtype) / unit_of(dtype));
+}
+
+/* Whether NaN or infinity among what is joined say what the result is, in any order. */
+static bool is_decided(const joined *j, uint8_t dtype, uint16_t k, int64_t i) {
+    if (!j->special.n) return false;
+    double exact = ((double *)j->exact.data[k])[i], special = ((double *)j->special.data[k])[i];
+    double tiny = j->multiplies ? ((double *)j->tiny.data[k])[i] : INFINITY;
+    bool same = isnan(special) ? isnan(exact) : isinf(special) && special == exact;
+    return same && stays_in_range(j, dtype, ((double *)j->finite.data[k])[i], tiny);
+}
+
+/* By how much the reference itself may be off, at most: as one does who adds one after the other.
+ */
+static double own_error(const joined *j, uint8_t dtype, double exact, double size) {
+    double unit = unit_of(j->wide && has_few_digits(dtype) ? SHOAL_F32 : dtype);
+    return j->terms * 2 * (unit * size + least_of(dtype)) + 2 * unit_of(dtype) * fabs(exact);
 }
 
 /* Element i of output k of a node that joins numbers: what may move it; infinity: anything. */
 static double amount_of(const joined *j, uint8_t dtype, uint16_t k, int64_t i, double is) {
     double exact = ((double *)j->exact.data[k])[i], most = ((double *)j->most.data[k])[i];
     double least = j->multiplies ? ((double *)j->least.data[k])[i] : INFINITY;
-    if (!(most < most_of(dtype)) || least < least_of(dtype) / unit_of(dtype)) return INFINITY;
+    if (!stays_in_range(j, dtype, most, least)) return is_decided(j, dtype, k, i) ? 0 : INFINITY;
     double size = j->multiplies ? fabs(exact) : most;
-    return units_of_sum(j->terms, dtype) * 2 * unit_of(dtype) * size + fabs(is - exact);
+    return units_of_sum(j->terms, dtype) * 2 * unit_of(dtype) * size +
+           fmin(fabs(is - exact), own_error(j, dtype, exact, size));
 }
 
 static shoal_status add_noise(const ref_call *call, hunt_noise *noise) {
@@ -330,7 +382,7 @@ static shoal_status add_noise(const ref_call *call, hunt_noise *noise) {
     for (uint16_t k = 0; k < node->n_outputs; k++) {
         const shoal_type *type = &g->values[node->first_output + k].type;
         if (!is_float(type->dtype)) continue;
-        bool small = type->dtype == SHOAL_F16 || type->dtype == SHOAL_BF16;
+        bool small = has_few_digits(type->dtype);
         double unit = unit_of(type->dtype), units = units_of(node->op, type->dtype);
         double least = small ? 1 : 8;
         if (noise->composite && units < least) units = least;
@@ -355,9 +407,7 @@ static shoal_status add_noise(const ref_call *call, hunt_noise *noise) {
         }
     }
     noise->random = here.random;
-    hunt_results_fini(&j.exact);
-    hunt_results_fini(&j.most);
-    hunt_results_fini(&j.least);
+    joined_fini(&j);
     return SHOAL_OK;
 }
 
@@ -369,22 +419,76 @@ shoal_status hunt_add_noise(const ref_call *call, hunt_noise *noise) {
 
 /* ---- composites ---- */
 
-/* Whether a composite is known for such operands at all: where numbers go out of range on the way,
- * or 0 meets infinity, each form of it does so in its own way. */
-static bool is_known(const ref_call *call) {
+/* What a composite makes of its operands part by part: an element of a part is of no matter to the
+ * others. Element e is of part e / (inner * length) * inner + e % inner. */
+typedef struct parts {
+    int64_t n, inner, length;
+} parts;
+
+static parts parts_of(const ref_call *call, const shoal_type *type) {
+    int64_t count = base_type_count(type), axis, inner = 1;
+    switch (call->node->op) {
+    case GRAPH_SILU:
+    case GRAPH_GELU:
+    case GRAPH_SILU_GRADIENT:
+    case GRAPH_GELU_GRADIENT:
+    case GRAPH_ADAM: return (parts){count, 1, 1};
+    case GRAPH_SOFTMAX:
+    case GRAPH_LOG_SOFTMAX:
+    case GRAPH_RMS_NORM:
+    case GRAPH_LAYER_NORM:
+    case GRAPH_SOFTMAX_GRADIENT:
+    case GRAPH_RMS_NORM_GRADIENT:
+    case GRAPH_LAYER_NORM_GRADIENT:
+        axis = ref_attr(call, SHOAL_ATTR_DIMENSION)->u.i;
+        if (!type->dims[axis]) break;
+        for (int64_t i = axis + 1; i < type->rank; i++) inner *= type->dims[i];
+        return (parts){count / type->dims[axis], inner, type->dims[axis]};
+    case GRAPH_ATTENTION:
+    case GRAPH_ATTENTION_GRADIENT: /* by batch */
+        if (type->rank < 3 || !type->dims[0]) break;
+        return (parts){type->dims[0], 1, count / type->dims[0]};
+    default: break;
+    }
+    return (parts){1, 1, count};
+}
+
+/* Whether a value is divided as the first operand is: of the same shape, or of as many batches. */
+static bool is_divided(const ref_call *call, const shoal_type *type) {
+    const shoal_type *first = ref_input(call, 0);
+    bool batches = call->node->op == GRAPH_ATTENTION || call->node->op == GRAPH_ATTENTION_GRADIENT;
+    return type->rank == first->rank &&
+           !memcmp(type->dims, first->dims, (batches ? 1u : type->rank) * sizeof *type->dims);
+}
+
+/* Marks the parts for which a composite is not known: where numbers go out of range on the way, or
+ * 0 meets infinity, each form of it does so in its own way. False: all are known. */
+static bool mark_unknown(const ref_call *call, bool *unknown) {
     uint16_t op = call->node->op;
     bool strict = op == GRAPH_SILU || op == GRAPH_GELU || op == GRAPH_SOFTMAX ||
                   op == GRAPH_LOG_SOFTMAX || op == GRAPH_CROSS_ENTROPY || op == GRAPH_ROPE;
+    bool any = false;
+    int64_t n = parts_of(call, ref_input(call, 0)).n;
     for (uint32_t k = 0; k < call->node->n_inputs; k++) {
-        const shoal_type *type = &call->graph->values[call->node->inputs[k]].type;
+        const shoal_type *type = ref_input(call, k);
         if (!is_float(type->dtype)) continue;
-        bool infinite = strict || (op == GRAPH_ATTENTION && k == 3);
+        bool masks =
+            (op == GRAPH_ATTENTION && k == 3) || (op == GRAPH_ATTENTION_GRADIENT && k == 5);
+        bool divided = is_divided(call, type) && !masks;
+        parts p = parts_of(call, type);
         for (int64_t i = 0; i < base_type_count(type); i++) {
-            double x = fabs(hunt_number(type->dtype, call->inputs[k], i));
-            if (isfinite(x) ? x > (type->dtype == SHOAL_F16 ? 1e3 : 1e12) : !infinite) return false;
+            double x = hunt_number(type->dtype, call->inputs[k], i), size = fabs(x);
+            if (isfinite(x) ? size <= (type->dtype == SHOAL_F16 ? 1e3 : 1e12)
+                            : strict || (masks && x < 0))
+                continue;
+            any = true;
+            if (divided)
+                unknown[i / (p.inner * p.length) * p.inner + i % p.inner] = true;
+            else
+                memset(unknown, true, (size_t)n);
         }
     }
-    return true;
+    return any;
 }
 
 /* Sums over rows may be made in parts, each rounded to an element type of few digits. */
@@ -393,7 +497,7 @@ static void round_parts(const ref_call *call, hunt_noise *noise) {
     const shoal_type *of = ref_input(call, 0), *type = ref_output(call);
     bool adds =
         node->op == GRAPH_RMS_NORM_SCALE_GRADIENT || node->op == GRAPH_LAYER_NORM_SCALE_GRADIENT;
-    if (!adds || (type->dtype != SHOAL_F16 && type->dtype != SHOAL_BF16)) return;
+    if (!adds || !has_few_digits(type->dtype)) return;
     int64_t n = base_type_count(type), inner = 1;
     for (uint32_t i = (uint32_t)ref_attr(call, SHOAL_ATTR_DIMENSION)->u.i + 1; i < of->rank; i++)
         inner *= of->dims[i];
@@ -410,12 +514,14 @@ static void round_parts(const ref_call *call, hunt_noise *noise) {
 }
 
 /* Anything; also what it was made of: an activation of a huge number is that number. */
-static void scatter_results(const ref_call *call, hunt_noise *noise) {
+static void scatter_results(const ref_call *call, const bool *unknown, hunt_noise *noise) {
     const shoal_type *of = ref_input(call, 0);
     for (uint16_t k = 0; k < call->node->n_outputs; k++) {
         const shoal_type *type = &call->graph->values[call->node->first_output + k].type;
-        bool alike = base_type_count(of) == base_type_count(type);
+        bool alike = base_type_count(of) == base_type_count(type), divided = is_divided(call, type);
+        parts p = parts_of(call, type);
         for (int64_t i = 0; i < base_type_count(type); i++) {
+            if (divided && !unknown[i / (p.inner * p.length) * p.inner + i % p.inner]) continue;
             double is = hunt_number(type->dtype, call->outputs[k], i);
             if (alike && hunt_chance(&noise->random, 25))
                 is = hunt_number(of->dtype, call->inputs[0], i);
@@ -427,6 +533,8 @@ static void scatter_results(const ref_call *call, hunt_noise *noise) {
 }
 
 void hunt_add_composite_noise(const ref_call *call, hunt_noise *noise) {
+    bool *unknown = hunt_alloc((size_t)parts_of(call, ref_input(call, 0)).n + 1);
     round_parts(call, noise);
-    if (!is_known(call)) scatter_results(call, noise);
+    if (mark_unknown(call, unknown)) scatter_results(call, unknown, noise);
+    free(unknown);
 }
