@@ -119,8 +119,9 @@ GRADIENT(pad) {
     }
     if (b->wanted[1]) {
         uint32_t inside = padded(&m, splat(&m, *in, 1), low, high, interior);
-        uint32_t outside = two(&m, GRAPH_SUBTRACT, like(&m, inside, 1), inside);
-        b->gradients[1] = join_axes(&m, GRAPH_ADD, two(&m, GRAPH_MULTIPLY, g, outside), all, n);
+        uint32_t outside = compare(&m, "EQ", inside, like(&m, inside, 0));
+        /* Chosen, not multiplied by 0: a gradient that is infinite inside is of no matter. */
+        b->gradients[1] = join_axes(&m, GRAPH_ADD, choose(&m, outside, g, like(&m, g, 0)), all, n);
     }
     return m.status;
 }

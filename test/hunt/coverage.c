@@ -1,6 +1,8 @@
 /* Which operations programs had, which fed which and how that lay, and how values were placed. */
 #include "hunt.h"
 
+#include <string.h>
+
 /* What a view adds to how its operand lies. */
 static uint32_t step_of(const shoal_graph *g, const shoal_node *node) {
     const shoal_type *from = &g->values[node->inputs[0]].type;
@@ -30,12 +32,31 @@ static uint32_t view_of(const shoal_graph *g, uint32_t value) {
     return view;
 }
 
+static uint64_t uncompared;
+static uint32_t not_computed[1024], n_not_computed;
+
+void hunt_not_compared(void) { uncompared++; }
+
+uint64_t hunt_uncompared(void) { return uncompared; }
+
+void hunt_not_computed(const uint32_t *values, uint32_t n) {
+    n_not_computed = n < 1024 ? n : 1024;
+    memcpy(not_computed, values, n_not_computed * sizeof *values);
+}
+
+static bool is_computed(const shoal_node *node) {
+    for (uint32_t i = 0; i < n_not_computed; i++)
+        if (not_computed[i] - node->first_output < node->n_outputs) return false;
+    return true;
+}
+
 void hunt_cover(hunt_coverage *coverage, const hunt_program *program) {
     const shoal_graph *g = graph_data(program->graph);
     coverage->programs++;
-    coverage->nodes += g->n_nodes;
     for (uint32_t n = 0; n < g->n_nodes; n++) {
         const shoal_node *node = &g->nodes[n];
+        if (!is_computed(node)) continue;
+        coverage->nodes++;
         coverage->op[node->op]++;
         for (uint32_t k = 0; k < node->n_outputs; k++) {
             const shoal_type *type = &g->values[node->first_output + k].type;
@@ -50,6 +71,7 @@ void hunt_cover(hunt_coverage *coverage, const hunt_program *program) {
             if (maker != SHOAL_NO_NODE) coverage->pair[g->nodes[maker].op][node->op]++;
         }
     }
+    n_not_computed = 0;
 }
 
 /* How many operations were seen; how many pairs, and of how many that could be: what one gives, by

@@ -19,6 +19,7 @@ typedef struct options {
     uint64_t seed, count;
     double seconds;
     uint32_t most, failures;
+    int crashed;
     bool coverage, apart, json;
 } options;
 
@@ -28,35 +29,36 @@ static const struct row {
     const char *(*run)(void *context, const hunt_program *program);
     void (*end)(void *context);
     hunt_style style;
+    uint32_t least; /* percent of programs that there must be something to compare of */
 } rows[] = {
     {"cpu", "the cpu backend, under each instruction set, with the reference", hunt_cpu_new,
-     hunt_cpu_run, hunt_cpu_free, HUNT_ALL},
+     hunt_cpu_run, hunt_cpu_free, HUNT_ALL, 100},
     {"fuse", "kernels as forming gives them, interpreted, with the reference", hunt_fuse_new,
-     hunt_fuse_run, hunt_fuse_free, HUNT_NARROW},
+     hunt_fuse_run, hunt_fuse_free, HUNT_NARROW, 100},
     {"render", "the same, rendered as C, compiled and called", hunt_render_new, hunt_fuse_run,
-     hunt_fuse_free, HUNT_NARROW},
+     hunt_fuse_free, HUNT_NARROW, 100},
     {"api", "the API in pools of 1 to 5 workers, under random layouts, with the reference",
-     hunt_api_new, hunt_api_run, hunt_api_free, HUNT_ALL},
+     hunt_api_new, hunt_api_run, hunt_api_free, HUNT_ALL, 100},
     {"panels", "products and what is made of them, in pools that do all they can in panels",
-     hunt_panels_new, hunt_api_run, hunt_api_free, HUNT_CHAINS},
+     hunt_panels_new, hunt_api_run, hunt_api_free, HUNT_CHAINS, 100},
     {"vmap", "for all indices of a batch at once, with the reference for each", hunt_batch_new,
-     hunt_batch_run, hunt_batch_free, HUNT_NARROW},
+     hunt_batch_run, hunt_batch_free, HUNT_NARROW, 85},
     {"gradient", "gradients, once and twice, with differences, and on cpu", hunt_gradient_new,
-     hunt_gradient_run, hunt_gradient_free, HUNT_SMOOTH},
+     hunt_gradient_run, hunt_gradient_free, HUNT_SMOOTH, 75},
     {"numpy", "the reference with NumPy", hunt_numpy_new, hunt_python_run, hunt_python_free,
-     HUNT_NARROW},
+     HUNT_NARROW, 100},
     {"torch", "the reference with PyTorch", hunt_torch_new, hunt_python_run, hunt_python_free,
-     HUNT_NARROW},
+     HUNT_NARROW, 100},
     {"torch_gradient", "gradients with those of PyTorch's tape", hunt_torch_gradient_new,
-     hunt_python_run, hunt_python_free, HUNT_SLOPE},
+     hunt_python_run, hunt_python_free, HUNT_SLOPE, 45},
     {"python", "programs written in Python, recorded, read on the way, and replayed",
-     hunt_python_new, hunt_python_run, hunt_python_free, HUNT_NARROW},
+     hunt_python_new, hunt_python_run, hunt_python_free, HUNT_NARROW, 100},
     {"python_gradient", "gradients of programs written in Python", hunt_python_gradient_new,
-     hunt_python_run, hunt_python_free, HUNT_SLOPE},
+     hunt_python_run, hunt_python_free, HUNT_SLOPE, 60},
     {"pool", "the same in the pool that SHOAL_HUB names", hunt_pool_new, hunt_api_run,
-     hunt_api_free, HUNT_ALL},
+     hunt_api_free, HUNT_ALL, 100},
 };
-enum { ROWS = sizeof rows / sizeof *rows };
+enum { ROWS = sizeof rows / sizeof *rows, MANY = 200 };
 
 static const struct row *row_of(const char *name) {
     for (size_t i = 0; name && i < ROWS; i++)
@@ -103,14 +105,21 @@ static const char *run_apart(void *context, const hunt_program *program) {
 }
 
 /* What a crash goes on with: this program again, with the same seed and --apart. */
-static char *again[10];
-static char again_seed[32], again_most[32], again_keep[4096];
+static char *again[12];
+static char again_seed[32], again_most[32], again_keep[4096], again_crashed[] = "--crashed=00";
 
-static void crashed(int number) { execv("/proc/self/exe", again); }
+static void crashed(int number) {
+    char *digits = again_crashed + sizeof again_crashed - 3;
+    if (number > 9) *digits++ = (char)('0' + number / 10);
+    *digits++ = (char)('0' + number % 10);
+    *digits = 0;
+    execv("/proc/self/exe", again);
+}
 
 static void watch(const options *o, const hunt_shape *shape) {
     static char name[] = "hunt", apart[] = "--apart", one[] = "-n1", json[] = "-j";
-    char *const line[] = {name, (char *)(uintptr_t)o->way, apart, again_seed, again_most, one};
+    char *const line[] = {
+        name, (char *)(uintptr_t)o->way, apart, again_seed, again_most, again_crashed, one};
     uint32_t n = sizeof line / sizeof *line;
     memcpy(again, line, sizeof line);
     if (o->json) again[n++] = json;
@@ -176,14 +185,18 @@ static void summarise(const options *o, const hunt_coverage *coverage, double se
     if (isatty(STDERR_FILENO)) fprintf(stderr, "\r\033[K");
     if (o->json) {
         printf("{\"way\": \"%s\", \"seed\": %llu, \"programs\": %llu, \"nodes\": %llu, "
-               "\"seconds\": %.3f, \"wrong\": %u, ",
+               "\"seconds\": %.3f, \"wrong\": %u, \"without\": %llu, ",
                o->way, (unsigned long long)o->seed, (unsigned long long)coverage->programs,
-               (unsigned long long)coverage->nodes, seconds, wrong);
+               (unsigned long long)coverage->nodes, seconds, wrong,
+               (unsigned long long)hunt_uncompared());
         hunt_report_json(coverage, stdout);
         printf("}\n");
         return;
     }
     if (o->coverage) hunt_report(coverage, stdout);
+    if (hunt_uncompared())
+        printf("%s: of %llu more programs there was nothing to compare\n", o->way,
+               (unsigned long long)hunt_uncompared());
     printf("%s: %llu programs of %.1f nodes in %.1f s, %.0f a second: %u wrong\n", o->way,
            (unsigned long long)coverage->programs,
            (double)coverage->nodes / (double)(coverage->programs ? coverage->programs : 1), seconds,
@@ -220,14 +233,26 @@ static int hunt(const options *o) {
         if (o->seconds > 0 && (double)(base_now() - begin) > o->seconds * 1e9) break;
         snprintf(again_seed, sizeof again_seed, "-s%llu", (unsigned long long)(o->seed + i));
         hunt_make(o->seed + i, &shape, &program);
-        hunt_cover(&coverage, &program);
+        uint64_t before = hunt_uncompared();
         const char *why = way.run(way.context, &program);
+        if (hunt_uncompared() == before) hunt_cover(&coverage, &program);
         wrong += why != NULL;
         if (why) keep(o, &way, &program, why);
         hunt_program_fini(&program);
         progress(way.name, &coverage, begin, wrong);
     }
+    uint64_t without = hunt_uncompared(), programs = coverage.programs + without;
+    if (!wrong && programs >= MANY && coverage.programs * 100 < programs * row->least) {
+        printf("WRONG: %s, of %llu programs only %llu were compared; %u %% must be\n", row->name,
+               (unsigned long long)programs, (unsigned long long)coverage.programs, row->least);
+        wrong++;
+    }
     double seconds = (double)(base_now() - begin) / 1e9;
+    if (o->crashed && !wrong && !stopped) { /* by what programs before it left, or a race */
+        printf("WRONG: %s, seed %llu: ended by signal %d (%s), but not by itself\n", row->name,
+               (unsigned long long)o->seed, o->crashed, strsignal(o->crashed));
+        wrong++;
+    }
     if (!o->apart) row->end(way.context);
     summarise(o, &coverage, seconds, wrong);
     return wrong ? 1 : stopped ? 128 + SIGINT : 0;
@@ -267,6 +292,8 @@ static int tell(const options *o) {
 
 /* ---- options ---- */
 
+enum { KEY_CRASHED = 0x100 };
+
 static const struct argp_option known[] = {
     {"seed", 's', "N", 0, "the first program's (1)", 0},
     {"count", 'n', "N", 0, "programs (no limit)", 0},
@@ -275,6 +302,7 @@ static const struct argp_option known[] = {
     {"failures", 'f', "N", 0, "ends after so many (1)", 0},
     {"keep", 'k', "FOLDER", 0, "writes what fails there, cut down", 0},
     {"apart", 'a', NULL, 0, "each in a process of its own, as is done after a crash", 0},
+    {"crashed", KEY_CRASHED, "SIGNAL", OPTION_HIDDEN, "what made it begin again", 0},
     {"json", 'j', NULL, 0, "ends with an object instead of a line of text", 0},
     {"coverage", 'c', NULL, 0, "tells which operations met which", 0},
     {NULL, 0, NULL, 0, NULL, 0}};
@@ -313,6 +341,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     case 'f': o->failures = (uint32_t)number(state, "failures", text, 1, UINT32_MAX); break;
     case 'k': o->keep = text; break;
     case 'a': o->apart = true; break;
+    case KEY_CRASHED: o->crashed = (int)number(state, "crashed", text, 1, 64); break;
     case 'c': o->coverage = true; break;
     case 'j': o->json = true; break;
     case ARGP_KEY_ARGS:

@@ -220,7 +220,13 @@ typedef struct hunt_coverage {
     uint64_t view[HUNT_VIEWS][GRAPH_OP_BUILT_IN]; /* [how an operand lies][reader] */
 } hunt_coverage;
 
+/* Counts what was compared of a program: all but what hunt_not_computed told of. */
 void hunt_cover(hunt_coverage *coverage, const hunt_program *program);
+/* These values of the program that runs were taken as the reference computes them. */
+void hunt_not_computed(const uint32_t *values, uint32_t n);
+/* Of the program that runs there is nothing to compare; and of how many there was nothing. */
+void hunt_not_compared(void);
+uint64_t hunt_uncompared(void);
 void hunt_report(const hunt_coverage *coverage, FILE *to);
 /* The same as members of a JSON object. */
 void hunt_report_json(const hunt_coverage *coverage, FILE *to);

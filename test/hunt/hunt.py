@@ -11,6 +11,7 @@ import io
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import time
@@ -53,21 +54,26 @@ def run(hunt, way, given):
     if status == 77:
         return {"way": way, "skipped": last}
     try:
-        return json.loads(last)
+        row = json.loads(last)
     except ValueError:
-        return {"way": way, "wrong": 1, "ended": status, "said": last}
+        row = {"way": way, "wrong": 1, "said": last}
+    if status not in (0, 1, 128 + signal.SIGINT):  # also where it ends badly after its last line
+        row |= {"wrong": max(row["wrong"], 1), "ended": status}
+        print(f"WRONG: {way} ended with {status}", flush=True)
+    return row
 
 
 def table(rows):
     """The summary, as text."""
-    titles = ("way", "programs", "a second", "nodes", "wrong", "operations", "pairs", "views", "layouts")
+    titles = ("way", "programs", "not compared", "a second", "nodes", "wrong", "operations", "pairs", "views", "layouts")
     lines = [titles]
     for row in rows:
         if "programs" not in row:
-            lines.append((row["way"], row.get("skipped") or f"ended with {row['ended']}: {row['said']}"))
+            lines.append((row["way"], row.get("skipped") or f"ended with {row.get('ended', 0)}: {row['said']}"))
             continue
         placed = sum(n > 0 for n in row["layouts"].values())
-        lines.append((row["way"], f"{row['programs']:,}", f"{row['programs'] / max(row['seconds'], 1e-9):,.0f}",
+        lines.append((row["way"], f"{row['programs']:,}", f"{row['without']:,}",
+                      f"{row['programs'] / max(row['seconds'], 1e-9):,.0f}",
                       f"{row['nodes'] / max(row['programs'], 1):.1f}", str(row["wrong"]),
                       str(len(row["operations"])), f"{row['pairs']} of {row['possible_pairs']}",
                       f"{row['views']} of {row['possible_views']}",

@@ -33,7 +33,7 @@ def test_table(tmp_path):
     lines = run("cpu", "numpy", "--count", 50, "--seed", 1, "--keep", tmp_path).stdout.splitlines()
     assert lines[1] == "seed 1" and lines[2].split()[:2] == ["way", "programs"]
     assert [line.split()[:2] for line in lines[3:]] == [["cpu", "50"], ["numpy", "50"]]
-    assert [line.split()[4] for line in lines[3:]] == ["0", "0"]  # wrong
+    assert [line.split()[5] for line in lines[3:]] == ["0", "0"]  # wrong
 
 
 def test_json(tmp_path):
@@ -78,6 +78,32 @@ def test_interrupted(way):
     os.killpg(process.pid, signal.SIGINT)
     last = process.communicate(timeout=60)[0].splitlines()[-1]
     assert process.returncode == 130 and json.loads(last)["wrong"] == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGABRT])
+def test_a_crash_that_is_not_seen_again(number):
+    """What no program does by itself, as a race or damage that one before it did, is a failure all the same."""
+    process = subprocess.Popen([HUNT, "cpu"], stdout=subprocess.PIPE, text=True)
+    while not catches(process, number):
+        time.sleep(0.01)
+    time.sleep(0.5)
+    process.send_signal(number)
+    said = process.communicate(timeout=60)[0]
+    assert process.returncode == 1 and re.search(rf"^WRONG: cpu, seed \d+: ended by signal {int(number)} \(.*\), but not by "
+                                                 r"itself$", said, re.M), said
+
+
+def test_nothing_to_compare():
+    """What was not compared is counted, and not among the programs."""
+    done = subprocess.run([HUNT, "gradient", "--most", "1", "--count", "400", "--json"], stdout=subprocess.PIPE, text=True)
+    row = json.loads(done.stdout.splitlines()[-1])
+    assert row["programs"] + row["without"] == 400 and row["without"] > 0
+
+
+def test_the_corpus_is_replayed():
+    """Every file of the folder is named where the test that replays them is."""
+    listed = set(re.findall(r"'corpus/(\w+)\.mlir'", (HERE / "meson.build").read_text()))
+    assert listed == {file.stem for file in CORPUS}
 
 
 @pytest.mark.parametrize("file", CORPUS, ids=lambda file: file.stem)

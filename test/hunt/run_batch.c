@@ -243,6 +243,7 @@ const char *hunt_batch_run(void *context, const hunt_program *program) {
     batches *b = context;
     const shoal_graph *g = graph_data(program->graph);
     const char *why = NULL;
+    uint64_t before = b->compared;
     for (uint32_t i = 0; i <= program->tries && !why; i++) {
         run r = {.b = b, .random = {program->seed + i * 7919}, .program = program};
         r.session = b->sessions[hunt_below(&r.random, SESSIONS)];
@@ -258,5 +259,6 @@ const char *hunt_batch_run(void *context, const hunt_program *program) {
         free(r.differs);
         free(r.values);
     }
+    if (b->compared == before) hunt_not_compared();
     return why;
 }

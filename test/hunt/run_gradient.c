@@ -270,7 +270,10 @@ const char *hunt_gradient_run(void *context, const hunt_program *program) {
     uint32_t of[MOST_INPUTS], of_second[MOST_INPUTS];
     hunt_program first, second;
     shoal_status status = hunt_differentiate(program, &first, of);
-    if (status) return refused(c, status);
+    if (status) {
+        hunt_not_compared();
+        return refused(c, status);
+    }
     const char *why = check_slope(c, program, program, &first, of, "gradient");
     if (!why) why = hunt_cpu_run(c->cpu, &first);
     status = why ? SHOAL_UNSUPPORTED : hunt_differentiate(&first, &second, of_second);

@@ -196,6 +196,7 @@ void hunt_tell(const hunt_program *program, FILE *to) { tell(program, NULL, NULL
 
 static void not_compared(speaker *s, const char *why) {
     s->without++;
+    hunt_not_compared();
     snprintf(s->reason, sizeof s->reason, "%s", why);
 }
 
@@ -233,7 +234,10 @@ static const char *compare(speaker *s, const hunt_program *gives, hunt_results *
         if (!strncmp(text, "none ", 5)) not_compared(s, text + 5);
         if (!strncmp(text, "wrong ", 6) && !*s->why)
             snprintf(s->why, sizeof s->why, "%s", text + 6);
-        if (!strncmp(text, "given ", 6)) n = numbers(text + 6, given, MOST_GIVEN);
+        if (!strncmp(text, "given ", 6)) {
+            n = numbers(text + 6, given, MOST_GIVEN);
+            hunt_not_computed(given, n);
+        }
         if (strncmp(text, "results ", 8)) continue;
         snprintf(how, sizeof how, "%s", text + 8);
         for (uint32_t o = 0; o < results->n; o++)
