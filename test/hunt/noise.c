@@ -420,10 +420,14 @@ shoal_status hunt_add_noise(const ref_call *call, hunt_noise *noise) {
 /* ---- composites ---- */
 
 /* What a composite makes of its operands part by part: an element of a part is of no matter to the
- * others. Element e is of part e / (inner * length) * inner + e % inner. */
+ * others. */
 typedef struct parts {
     int64_t n, inner, length;
 } parts;
+
+static int64_t part_of(parts p, int64_t element) {
+    return element / (p.inner * p.length) * p.inner + element % p.inner;
+}
 
 static parts parts_of(const ref_call *call, const shoal_type *type) {
     int64_t count = base_type_count(type), axis, inner = 1;
@@ -461,9 +465,11 @@ static bool is_divided(const ref_call *call, const shoal_type *type) {
            !memcmp(type->dims, first->dims, (batches ? 1u : type->rank) * sizeof *type->dims);
 }
 
+enum { HAS_NAN = 1, HAS_HUGE = 2 }; /* marks of parts */
+
 /* Marks the parts for which a composite is not known: where numbers go out of range on the way, or
  * 0 meets infinity, each form of it does so in its own way. False: all are known. */
-static bool mark_unknown(const ref_call *call, bool *unknown) {
+static bool mark_unknown(const ref_call *call, uint8_t *marks) {
     uint16_t op = call->node->op;
     bool strict = op == GRAPH_SILU || op == GRAPH_GELU || op == GRAPH_SOFTMAX ||
                   op == GRAPH_LOG_SOFTMAX || op == GRAPH_CROSS_ENTROPY || op == GRAPH_ROPE;
@@ -481,11 +487,12 @@ static bool mark_unknown(const ref_call *call, bool *unknown) {
             if (isfinite(x) ? size <= (type->dtype == SHOAL_F16 ? 1e3 : 1e12)
                             : strict || (masks && x < 0))
                 continue;
+            uint8_t mark = isnan(x) ? HAS_NAN : HAS_HUGE;
             any = true;
             if (divided)
-                unknown[i / (p.inner * p.length) * p.inner + i % p.inner] = true;
+                marks[part_of(p, i)] |= mark;
             else
-                memset(unknown, true, (size_t)n);
+                for (int64_t part = 0; part < n; part++) marks[part] |= mark;
         }
     }
     return any;
@@ -513,16 +520,20 @@ static void round_parts(const ref_call *call, hunt_noise *noise) {
     free(sums);
 }
 
-/* Anything; also what it was made of: an activation of a huge number is that number. */
-static void scatter_results(const ref_call *call, const bool *unknown, hunt_noise *noise) {
+/* Anything; also what it was made of: an activation of a huge number is that number. But what NaN
+ * alone have made NaN stays NaN, unless attention leaves them out. */
+static void scatter_results(const ref_call *call, const uint8_t *marks, hunt_noise *noise) {
+    bool leaves_out =
+        call->node->op == GRAPH_ATTENTION || call->node->op == GRAPH_ATTENTION_GRADIENT;
     const shoal_type *of = ref_input(call, 0);
     for (uint16_t k = 0; k < call->node->n_outputs; k++) {
         const shoal_type *type = &call->graph->values[call->node->first_output + k].type;
         bool alike = base_type_count(of) == base_type_count(type), divided = is_divided(call, type);
         parts p = parts_of(call, type);
         for (int64_t i = 0; i < base_type_count(type); i++) {
-            if (divided && !unknown[i / (p.inner * p.length) * p.inner + i % p.inner]) continue;
             double is = hunt_number(type->dtype, call->outputs[k], i);
+            uint8_t mark = divided ? marks[part_of(p, i)] : HAS_HUGE;
+            if (!mark || (mark == HAS_NAN && isnan(is) && !leaves_out)) continue;
             if (alike && hunt_chance(&noise->random, 25))
                 is = hunt_number(of->dtype, call->inputs[0], i);
             else
@@ -533,8 +544,8 @@ static void scatter_results(const ref_call *call, const bool *unknown, hunt_nois
 }
 
 void hunt_add_composite_noise(const ref_call *call, hunt_noise *noise) {
-    bool *unknown = hunt_alloc((size_t)parts_of(call, ref_input(call, 0)).n + 1);
+    uint8_t *marks = hunt_alloc((size_t)parts_of(call, ref_input(call, 0)).n + 1);
     round_parts(call, noise);
-    if (mark_unknown(call, unknown)) scatter_results(call, unknown, noise);
-    free(unknown);
+    if (mark_unknown(call, marks)) scatter_results(call, marks, noise);
+    free(marks);
 }
