@@ -314,7 +314,7 @@ def computed(node, kind, inputs, source):
         x = inputs[0].transpose([int(i) for i in order])
         at = sorted(attrs["broadcast_dimensions"])
         x = x.reshape([x.shape[at.index(i)] if i in at else 1 for i in range(len(shape))])
-        return np.broadcast_to(x, shape)
+        return np.broadcast_to(x, shape).copy()  # einsum adds up what one repeated number is times of, and multiplies once
     if op in ("reshape", "custom"):  # cases_index.c has one that gives the first operand
         return inputs[0].reshape(shape)
     if op == "transpose":
