@@ -39,6 +39,11 @@ static bool is_fit(maker *m, uint32_t value) {
     return make_smooth(m) ? good == count : 2 * good >= count;
 }
 
+/* Ways that take many values for one have need of an axis. */
+static uint32_t most_axes(const maker *m) {
+    return m->shape->style == HUNT_NARROW ? SHOAL_MAX_RANK - 1 : SHOAL_MAX_RANK;
+}
+
 bool make_node(maker *m, uint16_t op, const uint32_t *inputs, uint32_t n_inputs,
                const shoal_attr *attrs, uint16_t n_attrs, const shoal_graph *const *regions,
                uint16_t n_regions, uint32_t *out) {
@@ -49,7 +54,8 @@ bool make_node(maker *m, uint16_t op, const uint32_t *inputs, uint32_t n_inputs,
     const shoal_node *node = &g->nodes[g->n_nodes - 1];
     bool fit = true;
     for (uint16_t i = 0; i < node->n_outputs; i++) {
-        bool large = base_type_count(&g->values[first + i].type) > m->elements;
+        const shoal_type *type = &g->values[first + i].type;
+        bool large = base_type_count(type) > m->elements || type->rank > most_axes(m);
         if (large && op != GRAPH_CONSTANT) fit = false;
         room_for(m, first + i);
     }
@@ -81,7 +87,7 @@ shoal_type make_shape(maker *m, uint8_t dtype, uint32_t least_rank, uint32_t mos
     shoal_type type = {.dtype = dtype};
     do type.rank = ranks[MAKE_BELOW(sizeof ranks)];
     while (type.rank < least_rank || type.rank > most_rank);
-    if (most_rank > 3 && MAKE_CHANCE(2)) type.rank = (uint8_t)(6 + MAKE_BELOW(SHOAL_MAX_RANK - 5));
+    if (most_rank > 3 && MAKE_CHANCE(2)) type.rank = (uint8_t)(6 + MAKE_BELOW(most_axes(m) - 5));
     for (uint32_t i = 0; i < type.rank; i++) type.dims[i] = make_extent(m);
     while (is_large(m, &type)) type.dims[MAKE_BELOW(type.rank)] = 1;
     return type;
@@ -559,10 +565,10 @@ static void finish(maker *m, hunt_program *out) {
     free(inputs);
 }
 
-/* How many nodes are asked for: short programs are many; of twenty one may be as long as any. */
+/* How many nodes are asked for: short programs are many; some are as long as any may be. */
 static uint32_t length_of(maker *m) {
     uint32_t most = m->shape->most;
-    if (MAKE_CHANCE(5)) return 1 + MAKE_BELOW(most);
+    if (MAKE_CHANCE(8)) return 1 + MAKE_BELOW(most);
     return 1 + MAKE_BELOW(1 + MAKE_BELOW((2 * most + 4) / 5));
 }
 
@@ -577,7 +583,7 @@ void hunt_make(uint64_t seed, const hunt_shape *shape, hunt_program *out) {
     m.wild = !make_smooth(&m) && hunt_chance(&m.random, 10);
     m.dtype = make_smooth(&m) ? SHOAL_F64 : dtypes[hunt_below(&m.random, sizeof dtypes)];
     if (shape->style == HUNT_SLOPE && seed % 2) m.dtype = SHOAL_F32;
-    m.has_blocks = shape->style == HUNT_ALL && hunt_chance(&m.random, 2);
+    m.has_blocks = shape->style == HUNT_ALL && hunt_chance(&m.random, 2); /* they take long */
     m.speck = !m.wild && !m.has_blocks && !make_smooth(&m) && hunt_chance(&m.random, 6);
     set_extents(&m);
     hunt_must(graph_new(0, &m.g));

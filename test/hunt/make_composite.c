@@ -94,7 +94,7 @@ bool make_window(maker *m, uint16_t op) {
             lhs.dims[axes[2 + i]] = across[spatial] + MAKE_BELOW(more[spatial]);
         if (m->has_blocks && spatial == 1) lhs.dims[axes[2 + i]] = 1030 + MAKE_BELOW(1500);
         rhs.dims[axes[rank + 2 + i]] = 1 + MAKE_BELOW(3);
-        lists[0][i] = MAKE_CHANCE(60) ? 1 : 1 + MAKE_BELOW(3);
+        lists[0][i] = MAKE_CHANCE(m->has_blocks ? 85 : 60) ? 1 : 1 + MAKE_BELOW(3);
         lists[1][i] = MAKE_CHANCE(80) ? 1 : 2;
         lists[2][i] = MAKE_CHANCE(80) ? 1 : 2;
         lists[3][i] = MAKE_CHANCE(20);

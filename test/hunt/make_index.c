@@ -260,7 +260,7 @@ static uint32_t constant_i32(maker *m, int32_t number) {
 static void make_inner(maker *body) {
     static const uint16_t ops[] = {GRAPH_IF, GRAPH_CASE, GRAPH_WHILE};
     make_some(body, hunt_below(&body->random, 4));
-    if (body->depth < MAKE_DEPTH && hunt_chance(&body->random, 15))
+    if (body->depth < MAKE_DEPTH && hunt_chance(&body->random, 30))
         make_control(body, ops[hunt_below(&body->random, 3)]);
 }
 
