@@ -225,7 +225,7 @@ def with_body(node, inputs):
     if op == "sort":
         return index.sort(attrs, lambda *pairs: run(regions[0], pairs)[0], *inputs)
     if op == "reduce_window":
-        return [window.reduce_window(attrs, joining(regions[0]), *inputs)]
+        return window.reduce_window(attrs, joining(regions[0]), *inputs)
     if op == "select_and_scatter":
         return [window.select_and_scatter(attrs, lambda x, y: run(regions[0], [x, y])[0],
                                           joining(regions[1]), *inputs)]

@@ -109,12 +109,13 @@ def scatter(attrs, body, *operands):
 
 def sort(attrs, before, *operands):
     """Each element goes to the place that says how many come before it, `before` being the
-    comparator; of equals the first comes first."""
+    comparator, which may also say so of equals; of these the first comes first."""
     axis = attrs["dimension"]
     rows = [np.moveaxis(x, axis, -1) for x in operands]
     n = rows[0].shape[-1]
     pairs = [side for x in rows for side in (x[..., :, None], x[..., None, :])]
     less = np.broadcast_to(before(*pairs), rows[0].shape + (n,))
+    less = less & ~np.swapaxes(less, -1, -2)
     equal = ~less & ~np.swapaxes(less, -1, -2)
     earlier = np.arange(n)[:, None] < np.arange(n)
     place = np.moveaxis((less | (equal & earlier)).sum(-2), -1, axis)

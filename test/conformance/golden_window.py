@@ -24,15 +24,18 @@ def views(x, window, strides, gaps):
                           for k, g, n, s in zip(at, gaps, count, strides))]
 
 
-def reduce_window(attrs, body, x, initial):
-    padding = attrs["padding"]
-    wide = spread(x, initial, padding[::2], padding[1::2], attrs["base_dilations"])
+def reduce_window(attrs, body, *operands):
+    """operands: some of one shape, then as many initial values."""
+    n, padding = len(operands) // 2, attrs["padding"]
+    wide = [spread(x, initial, padding[::2], padding[1::2], attrs["base_dilations"])
+            for x, initial in zip(operands, operands[n:])]
     window, strides, gaps = (attrs[k] for k in
                              ("window_dimensions", "window_strides", "window_dilations"))
-    out = np.full(places(wide.shape, window, strides, gaps), initial, x.dtype)
-    for _, elements in views(wide, window, strides, gaps):
-        if out.size:
-            out = body([out], [elements])[0]
+    out = [np.full(places(x.shape, window, strides, gaps), initial, x.dtype)
+           for x, initial in zip(wide, operands[n:])]
+    for elements in zip(*(views(x, window, strides, gaps) for x in wide)):
+        if out[0].size:
+            out = body(out, [x for _, x in elements])
     return out
 
 

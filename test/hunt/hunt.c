@@ -224,7 +224,7 @@ static int hunt(const options *o) {
     else
         way.context = row->begin();
     bool slopes = row->style == HUNT_SMOOTH || row->style == HUNT_SLOPE; /* costly ones */
-    hunt_shape shape = {row->style, o->most ? o->most : slopes ? 8 : 30};
+    hunt_shape shape = {row->style, o->most ? o->most : slopes ? 16 : 60};
     if (!o->apart) watch(o, &shape);
     uint32_t wrong = 0;
     int64_t begin = base_now();
@@ -298,7 +298,8 @@ static const struct argp_option known[] = {
     {"seed", 's', "N", 0, "the first program's (HUNT_SEED, else 1)", 0},
     {"count", 'n', "N", 0, "programs (no limit)", 0},
     {"seconds", 't', "S", 0, "for so long (no limit)", 0},
-    {"most", 'm', "N", 0, "nodes of a program at most, about (30; where there are gradients 8)", 0},
+    {"most", 'm', "N", 0, "nodes of a program at most, about (60; where there are gradients 16)",
+     0},
     {"failures", 'f', "N", 0, "ends after so many (1)", 0},
     {"keep", 'k', "FOLDER", 0, "writes what fails there, cut down", 0},
     {"apart", 'a', NULL, 0, "each in a process of its own, as is done after a crash", 0},

@@ -43,7 +43,7 @@ typedef struct hunt_program {
 
 typedef enum hunt_style {
     HUNT_ALL,    /* every operation and element type */
-    HUNT_NARROW, /* the same, no value having many elements */
+    HUNT_NARROW, /* the same, no value having many elements, or all axes that can be */
     HUNT_CHAINS, /* mostly products, what is computed from them, and parts of both */
     HUNT_SMOOTH, /* float64, and operations that gradients pass through */
     HUNT_SLOPE,  /* the same, in float32 or float64 */

@@ -31,12 +31,17 @@ static void use(maker *m, uint32_t value) {
 static bool is_fit(maker *m, uint32_t value) {
     const shoal_type *type = make_type(m, value);
     int64_t count = base_type_count(type), good = 0;
-    if (shoal_dtype_kind((shoal_dtype)type->dtype) != 'f' || m->wild) return true;
+    if (shoal_dtype_kind((shoal_dtype)type->dtype) != 'f' || m->wild || m->specked) return true;
     double most = type->dtype == SHOAL_F16 ? 1e3 : 1e6;
     for (int64_t i = 0; i < count; i++)
         good += fabs(hunt_number(type->dtype, m->at[value], i)) < most;
     /* Gradients of what is nowhere near a number tell nothing. */
     return make_smooth(m) ? good == count : 2 * good >= count;
+}
+
+/* Ways that take many values for one have need of an axis. */
+static uint32_t most_axes(const maker *m) {
+    return m->shape->style == HUNT_NARROW ? SHOAL_MAX_RANK - 1 : SHOAL_MAX_RANK;
 }
 
 bool make_node(maker *m, uint16_t op, const uint32_t *inputs, uint32_t n_inputs,
@@ -49,7 +54,8 @@ bool make_node(maker *m, uint16_t op, const uint32_t *inputs, uint32_t n_inputs,
     const shoal_node *node = &g->nodes[g->n_nodes - 1];
     bool fit = true;
     for (uint16_t i = 0; i < node->n_outputs; i++) {
-        bool large = base_type_count(&g->values[first + i].type) > m->elements;
+        const shoal_type *type = &g->values[first + i].type;
+        bool large = base_type_count(type) > m->elements || type->rank > most_axes(m);
         if (large && op != GRAPH_CONSTANT) fit = false;
         room_for(m, first + i);
     }
@@ -81,6 +87,7 @@ shoal_type make_shape(maker *m, uint8_t dtype, uint32_t least_rank, uint32_t mos
     shoal_type type = {.dtype = dtype};
     do type.rank = ranks[MAKE_BELOW(sizeof ranks)];
     while (type.rank < least_rank || type.rank > most_rank);
+    if (most_rank > 3 && MAKE_CHANCE(2)) type.rank = (uint8_t)(6 + MAKE_BELOW(most_axes(m) - 5));
     for (uint32_t i = 0; i < type.rank; i++) type.dims[i] = make_extent(m);
     while (is_large(m, &type)) type.dims[MAKE_BELOW(type.rank)] = 1;
     return type;
@@ -108,69 +115,23 @@ void make_permutation(maker *m, uint32_t n, int64_t *out) {
 
 /* ---- new values ---- */
 
-/* A number in the middle of two of a smaller type, or just above; some are below the normal ones.
- */
-static double middle(maker *m) {
-    static const uint8_t digits[] = {9, 12, 25}; /* one more than bfloat16, float16, float32 have */
-    uint32_t n = digits[MAKE_BELOW(3)], odd = MAKE_BELOW(UINT32_C(1) << (n - 1)) | 1;
-    double x = 1 + ldexp(odd, 1 - (int)n);
-    if (MAKE_CHANCE(50)) x *= 1 + ldexp(1, -40);
-    if (MAKE_CHANCE(30))
-        x = ldexp(x, -(int)(MAKE_CHANCE(80) ? 12 + MAKE_BELOW(14) : 125 + MAKE_BELOW(10)));
-    return MAKE_CHANCE(50) ? x : -x;
-}
-
-static double number(maker *m, char kind, bool whole) {
-    static const double specials[] = {0.0, -0.0, NAN, INFINITY, -INFINITY, 1e-40, -1e300, 3e38};
-    if (m->wild && MAKE_CHANCE(20)) return specials[MAKE_BELOW(8)];
-    if (kind == 'u') return MAKE_BELOW(MAKE_CHANCE(90) ? 9 : 256);
-    if (kind == 'i' || whole) return (double)MAKE_BELOW(11) - 4;
-    return hunt_uniform(&m->random) * (MAKE_CHANCE(90) ? 2 : 20);
-}
-
-/* Any bits, or those of the ends of an integer type, or where float64 has no room for all. */
-static uint64_t end_of(maker *m, size_t size) {
-    uint64_t top = UINT64_C(1) << (8 * size - 1);
-    uint64_t ends[] = {top, top - 1, UINT64_MAX, UINT64_C(1) << 53};
-    if (MAKE_CHANCE(50)) return hunt_next(&m->random);
-    return ends[MAKE_BELOW(4)] + MAKE_BELOW(3) - MAKE_BELOW(2);
-}
-
-static void fill(maker *m, const shoal_type *type, void *data) {
-    int64_t count = base_type_count(type);
-    size_t size = shoal_dtype_size((shoal_dtype)type->dtype);
-    char kind = shoal_dtype_kind((shoal_dtype)type->dtype);
-    bool is_integer = kind == 'i' || kind == 'u';
-    bool whole =
-        m->shape->style != HUNT_SMOOTH && MAKE_CHANCE(25); /* differences want no corners */
-    unsigned often = MAKE_CHANCE(15) ? 50 : 10;            /* so that the ends meet each other */
-    /* What does not fit a double, and is negative with a sign, is read wrongly most. */
-    unsigned odd = size <= 2 ? 20 : kind == 'u' && size == 8 ? 40 : 12;
-    unsigned ends = is_integer && (m->wild || MAKE_CHANCE(odd)) ? often : 0;
-    unsigned wide = type->dtype == SHOAL_F64 ? 25 : 8; /* which may be rounded twice */
-    unsigned middles = kind == 'f' && !make_smooth(m) && MAKE_CHANCE(wide) ? 40 : 0;
-    /* Of many flags all or none are seldom set; here they are, but for one. */
-    uint32_t rarer = MAKE_BELOW(2), one_in = MAKE_CHANCE(50) ? 2 : 12;
-    for (int64_t i = 0; i < count; i++) {
-        if (ends && MAKE_CHANCE(ends)) {
-            uint64_t bits = end_of(m, size);
-            memcpy((char *)data + (size_t)i * size, &bits, size);
-        } else if (kind == 'b') {
-            hunt_put(type->dtype, data, i, MAKE_BELOW(one_in) ? !rarer : rarer);
-        } else {
-            bool is_middle = middles && MAKE_CHANCE(middles);
-            hunt_put(type->dtype, data, i, is_middle ? middle(m) : number(m, kind, whole));
-        }
-    }
-}
-
 uint32_t make_input(maker *m, shoal_type type) {
     uint32_t value;
     if (m->body || m->n_inputs >= MAKE_INPUTS) return make_constant(m, type);
     hunt_must(graph_add_input(m->g, &type, &value));
-    fill(m, &type, room_for(m, value));
+    make_fill(m, &type, room_for(m, value));
     m->n_inputs++;
     use(m, value);
+    return value;
+}
+
+uint32_t make_given(maker *m, shoal_type type, const void *data) {
+    uint32_t value;
+    shoal_attr attrs[] = {graph_bytes(SHOAL_ATTR_VALUE, data, (size_t)base_type_bytes(&type)),
+                          graph_ints(SHOAL_ATTR_SHAPE, type.dims, type.rank),
+                          graph_int(SHOAL_ATTR_DTYPE, type.dtype)};
+    if (!make_node(m, GRAPH_CONSTANT, NULL, 0, attrs, 3, NULL, 0, &value))
+        hunt_must(base_fail(SHOAL_INTERNAL, "no constant of %s", shoal_error_message()));
     return value;
 }
 
@@ -181,7 +142,7 @@ uint32_t make_constant(maker *m, shoal_type type) {
     char few[4096];
     bool splat = bytes > sizeof few || (bytes && MAKE_CHANCE(60));
     shoal_type filled = splat ? (shoal_type){.dtype = type.dtype} : type;
-    fill(m, &filled, few);
+    make_fill(m, &filled, few);
     shoal_attr attrs[] = {graph_bytes(SHOAL_ATTR_VALUE, few, splat ? size : bytes),
                           graph_ints(SHOAL_ATTR_SHAPE, type.dims, type.rank),
                           graph_int(SHOAL_ATTR_DTYPE, type.dtype)};
@@ -218,6 +179,13 @@ uint32_t make_joined(maker *m, uint32_t least_rank) {
     static const uint8_t few[] = {SHOAL_BOOL, SHOAL_BOOL, SHOAL_U8, SHOAL_I8};
     if (make_smooth(m) || !MAKE_CHANCE(12)) return make_any(m, NULL, least_rank);
     return make_like(m, make_shape(m, few[MAKE_BELOW(4)], least_rank, 4));
+}
+
+void make_beside(maker *m, shoal_type type, uint32_t *in, uint32_t n) {
+    for (uint32_t i = 1; i < n; i++) {
+        type.dtype = make_dtype(m, NULL);
+        in[i] = make_like(m, type);
+    }
 }
 
 static bool same_dims(const shoal_type *a, const shoal_type *b) {
@@ -356,7 +324,9 @@ maker make_body(maker *m, const uint32_t *arguments, uint32_t n) {
                   .shape = m->shape,
                   .arena = m->arena,
                   .wild = m->wild,
+                  .specked = m->specked,
                   .body = true,
+                  .depth = (uint8_t)(m->depth + 1),
                   .dtype = m->dtype,
                   .elements = m->elements};
     memcpy(body.extents, m->extents, sizeof body.extents);
@@ -510,7 +480,7 @@ static uint16_t any_op(maker *m) {
 }
 
 static bool is_wanted(const maker *m, uint16_t op) {
-    if (m->body && makers[op].make == make_control) return false;
+    if (m->depth >= MAKE_DEPTH && makers[op].make == make_control) return false;
     /* The gradient of reduce_precision is that of the number itself, which differences deny. */
     return !make_smooth(m) || (graph_op(op)->gradient && op != GRAPH_REDUCE_PRECISION);
 }
@@ -525,7 +495,7 @@ void make_some(maker *m, uint32_t n) {
 static void set_extents(maker *m) {
     static const uint8_t small[] = {1, 1, 2, 2, 3, 3, 4, 5, 6, 7, 8, 9};
     static const uint8_t middle[] = {15, 16, 17, 31, 32, 33};
-    bool wide = MAKE_CHANCE(3) && m->shape->style == HUNT_ALL;
+    bool wide = !m->has_blocks && MAKE_CHANCE(3) && m->shape->style == HUNT_ALL;
     m->elements = wide ? 1 << 17 : MAKE_CHANCE(20) ? 1 << 12 : 1 << 9;
     /* Gradients of products along an axis take its square. */
     if (make_smooth(m)) m->elements = 1 << 7;
@@ -538,7 +508,7 @@ static void set_extents(maker *m) {
     m->has_matrices = wide;
     if (MAKE_CHANCE(15)) m->extents[0] = 1;
     if (MAKE_CHANCE(4)) m->extents[1] = 0;
-    m->has_rows = !wide && MAKE_CHANCE(3) && m->shape->style == HUNT_ALL;
+    m->has_rows = !wide && !m->has_blocks && MAKE_CHANCE(3) && m->shape->style == HUNT_ALL;
     m->has_views = !wide && !m->has_rows && MAKE_CHANCE(14) && !make_smooth(m);
     if (!m->has_rows) return;
     m->elements = 1 << 14;
@@ -595,6 +565,13 @@ static void finish(maker *m, hunt_program *out) {
     free(inputs);
 }
 
+/* How many nodes are asked for: short programs are many; some are as long as any may be. */
+static uint32_t length_of(maker *m) {
+    uint32_t most = m->shape->most;
+    if (MAKE_CHANCE(8)) return 1 + MAKE_BELOW(most);
+    return 1 + MAKE_BELOW(1 + MAKE_BELOW((2 * most + 4) / 5));
+}
+
 void hunt_make(uint64_t seed, const hunt_shape *shape, hunt_program *out) {
     static const uint8_t dtypes[] = {SHOAL_F32, SHOAL_F32, SHOAL_F32, SHOAL_F32,  SHOAL_F32,
                                      SHOAL_F32, SHOAL_F64, SHOAL_F64, SHOAL_BF16, SHOAL_F16,
@@ -606,13 +583,16 @@ void hunt_make(uint64_t seed, const hunt_shape *shape, hunt_program *out) {
     m.wild = !make_smooth(&m) && hunt_chance(&m.random, 10);
     m.dtype = make_smooth(&m) ? SHOAL_F64 : dtypes[hunt_below(&m.random, sizeof dtypes)];
     if (shape->style == HUNT_SLOPE && seed % 2) m.dtype = SHOAL_F32;
+    m.has_blocks = shape->style == HUNT_ALL && hunt_chance(&m.random, 2); /* they take long */
+    m.speck = !m.wild && !m.has_blocks && !make_smooth(&m) && hunt_chance(&m.random, 6);
     set_extents(&m);
     hunt_must(graph_new(0, &m.g));
     for (uint32_t i = 1 + hunt_below(&m.random, 3); i-- > 0;)
         make_input(&m, make_shape(&m, m.dtype, 0, 4));
-    /* Short programs are many, long ones some. */
-    uint32_t n = 1 + hunt_below(&m.random, 1 + hunt_below(&m.random, shape->most));
-    for (uint32_t i = 0; i < n; i++) make_some(&m, 1);
+    if (m.has_blocks)
+        make_blocks(&m);
+    else
+        for (uint32_t n = length_of(&m); n > 0; n--) make_some(&m, 1);
     set_outputs(&m);
     *out = (hunt_program){.seed = seed};
     finish(&m, out);

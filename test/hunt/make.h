@@ -4,7 +4,13 @@
 
 #include "hunt.h"
 
-enum { MAKE_EXTENTS = 5, MAKE_INPUTS = 10, MAKE_ELEMENTS = 1 << 14 };
+enum {
+    MAKE_EXTENTS = 5,
+    MAKE_INPUTS = 10,
+    MAKE_ELEMENTS = 1 << 14,
+    MAKE_JOINED = 4, /* operands of one node that are joined, or sorted together */
+    MAKE_DEPTH = 3,  /* of bodies within each other */
+};
 
 typedef struct maker {
     hunt_random random;
@@ -17,7 +23,12 @@ typedef struct maker {
     bool has_rows;     /* one axis is long, and much runs along it */
     bool has_matrices; /* axes are long enough for products in blocks */
     bool has_views;    /* what is joined is repeated, and parts of that are read */
+    bool has_blocks;   /* values reach beyond the blocks that kernels work in */
+    bool whole;        /* all numbers are: sums are the same in any order */
+    bool speck;        /* one element, or one row, of an input is to be no ordinary number, */
+    bool specked;      /* or is none; what comes of that is welcome, too */
     bool body;         /* of an operation: no inputs of its own */
+    uint8_t depth;     /* bodies around it */
     uint8_t dtype;     /* of most values */
     uint32_t n_inputs;
     int64_t extents[MAKE_EXTENTS]; /* that axes have */
@@ -64,6 +75,8 @@ uint32_t make_numbers(maker *m, shoal_type type);
 uint32_t make_scalar(maker *m, uint8_t dtype);
 uint32_t make_input(maker *m, shoal_type type);
 uint32_t make_constant(maker *m, shoal_type type);
+/* A constant that holds this. */
+uint32_t make_given(maker *m, shoal_type type, const void *data);
 /* Axes 0 to n - 1 in random order. */
 void make_permutation(maker *m, uint32_t n, int64_t *out);
 
@@ -82,6 +95,19 @@ bool make_composite(maker *m, uint16_t op);
 
 /* A body that joins two scalars by a random operation that suits the type; `sums`: always add. */
 const shoal_graph *make_join(maker *m, uint8_t dtype, bool sums);
+/* Of two numbers the larger magnitude, by two nodes. */
+const shoal_graph *make_magnitude(maker *m, uint8_t dtype);
+/* A body of one result for each of these operands, of which there are at most MAKE_JOINED. */
+const shoal_graph *make_joint(maker *m, const uint32_t *in, uint32_t n);
+/* Operands beside in[0] of other element types, so that there are n, all of one shape. */
+void make_beside(maker *m, shoal_type type, uint32_t *in, uint32_t n);
+/* A comparator of these operands' elements; stable: whether equals have to stay as they are. */
+const shoal_graph *make_comparator(maker *m, const uint32_t *in, uint32_t n, int64_t axis,
+                                   bool *stable);
+/* What a value of this type holds that nothing computes. */
+void make_fill(maker *m, const shoal_type *type, void *data);
+/* Some operations beyond the blocks that kernels work in. */
+void make_blocks(maker *m);
 
 #define MAKE_BELOW(n) hunt_below(&m->random, (uint32_t)(n))
 #define MAKE_CHANCE(percent) hunt_chance(&m->random, percent)

@@ -20,7 +20,7 @@ static const shoal_graph *selector(maker *m, uint8_t dtype) {
 }
 
 static bool window(maker *m, uint16_t op) {
-    uint32_t in[3] = {make_joined(m, 1)}, out;
+    uint32_t in[2 * MAKE_JOINED] = {make_joined(m, 1)}, out, n = 1;
     shoal_type type = *make_type(m, in[0]), source = type;
     int64_t lists[4][SHOAL_MAX_RANK], padding[2 * SHOAL_MAX_RANK];
     bool scatters = op == GRAPH_SELECT_AND_SCATTER;
@@ -43,9 +43,12 @@ static bool window(maker *m, uint16_t op) {
                           MAKE_INTS(BASE_DILATIONS, lists[2], type.rank),
                           MAKE_INTS(WINDOW_DILATIONS, lists[3], type.rank)};
     if (!scatters) {
-        const shoal_graph *body = make_join(m, type.dtype, MAKE_CHANCE(50));
-        in[1] = make_scalar(m, type.dtype);
-        return make_node(m, op, in, 2, attrs, 5, &body, 1, &out);
+        if (!make_smooth(m) && MAKE_CHANCE(15)) n = 2 + MAKE_BELOW(MAKE_JOINED - 1);
+        make_beside(m, type, in, n);
+        const shoal_graph *body =
+            n > 1 ? make_joint(m, in, n) : make_join(m, type.dtype, MAKE_CHANCE(50));
+        for (uint32_t i = 0; i < n; i++) in[n + i] = make_scalar(m, make_type(m, in[i])->dtype);
+        return make_node(m, op, in, 2 * n, attrs, 5, &body, 1, &out);
     }
     const shoal_graph *bodies[] = {selector(m, type.dtype), make_join(m, type.dtype, true)};
     in[1] = make_like(m, source);
@@ -55,14 +58,15 @@ static bool window(maker *m, uint16_t op) {
 
 bool make_window(maker *m, uint16_t op) {
     if (op != GRAPH_CONVOLUTION) return window(m, op);
-    uint32_t rank = 2 + MAKE_BELOW(3), in[2], out;
+    uint32_t rank = 2 + MAKE_BELOW(4), in[2], out;
     shoal_type lhs = {.dtype = make_dtype(m, MAKE_CHANCE(85) ? "f" : "iu"), .rank = (uint8_t)rank};
-    bool as_is = MAKE_CHANCE(40); /* of a value that is there, as it lies */
+    if (m->has_blocks) rank = 3 + MAKE_BELOW(3);
+    bool as_is = !m->has_blocks && MAKE_CHANCE(40); /* of a value that is there, as it lies */
     if (as_is) {
         in[0] = make_any(m, "iuf", 2);
         lhs = *make_type(m, in[0]);
         rank = lhs.rank;
-        if (rank > 4 || base_type_count(&lhs) > 1 << 10) return false;
+        if (rank > 5 || base_type_count(&lhs) > m->elements) return false;
     }
     uint32_t spatial = rank - 2;
     shoal_type rhs = lhs;
@@ -83,9 +87,14 @@ bool make_window(maker *m, uint16_t op) {
     rhs.dims[axes[rank]] = inner;
     rhs.dims[axes[rank + 1]] = feature_groups * batch_groups * (1 + MAKE_BELOW(4));
     for (uint32_t i = 0; i < spatial; i++) {
-        if (!as_is) lhs.dims[axes[2 + i]] = 1 + MAKE_BELOW(7);
+        if (!as_is) lhs.dims[axes[2 + i]] = 1 + MAKE_BELOW(rank > 4 ? 5 : 7);
+        /* Planes, together over 1,024 places. */
+        static const uint8_t across[] = {0, 0, 33, 11}, more[] = {0, 0, 12, 4};
+        if (m->has_blocks && spatial > 1)
+            lhs.dims[axes[2 + i]] = across[spatial] + MAKE_BELOW(more[spatial]);
+        if (m->has_blocks && spatial == 1) lhs.dims[axes[2 + i]] = 1030 + MAKE_BELOW(1500);
         rhs.dims[axes[rank + 2 + i]] = 1 + MAKE_BELOW(3);
-        lists[0][i] = MAKE_CHANCE(60) ? 1 : 1 + MAKE_BELOW(3);
+        lists[0][i] = MAKE_CHANCE(m->has_blocks ? 85 : 60) ? 1 : 1 + MAKE_BELOW(3);
         lists[1][i] = MAKE_CHANCE(80) ? 1 : 2;
         lists[2][i] = MAKE_CHANCE(80) ? 1 : 2;
         lists[3][i] = MAKE_CHANCE(20);
@@ -154,12 +163,14 @@ static shoal_type mask_type(maker *m, const shoal_type *q, int64_t keys) {
 
 static bool attend(maker *m, uint16_t op) {
     uint32_t in[7], n = 0, out, leading = MAKE_BELOW(3);
-    uint32_t x = MAKE_CHANCE(50) ? make_any(m, "f", 2) : UINT32_MAX; /* the queries, as they are */
+    bool as_is = !m->has_blocks && MAKE_CHANCE(50);
+    uint32_t x = as_is ? make_any(m, "f", 2) : UINT32_MAX; /* the queries, as they are */
     uint8_t dtype = x != UINT32_MAX ? make_type(m, x)->dtype : make_dtype(m, "f");
     shoal_type q = {.dtype = dtype}, k = {.dtype = dtype}, v, result;
     for (uint32_t i = 0; i < leading; i++) q.dims[q.rank++] = k.dims[k.rank++] = 1 + MAKE_BELOW(3);
     if (MAKE_CHANCE(25)) q.dims[q.rank++] = 1 + MAKE_BELOW(3);
     int64_t depth = 1 + MAKE_BELOW(9), keys = MAKE_CHANCE(35) ? 16 : make_extent(m);
+    if (m->has_blocks) keys = 129 + MAKE_BELOW(172), depth = 1 + MAKE_BELOW(4);
     q.dims[q.rank++] = make_extent(m);
     q.dims[q.rank++] = depth;
     if (x != UINT32_MAX) {
@@ -176,7 +187,8 @@ static bool attend(maker *m, uint16_t op) {
     result = q;
     result.dims[q.rank - 1] = v.dims[v.rank - 1];
     if (base_type_count(&q) > m->elements || base_type_count(&k) > m->elements) return false;
-    if (base_type_count(&q) * keys > 1 << 18) return false; /* products */
+    /* Products, of which all samples of the noise make as many. */
+    if (base_type_count(&q) * keys > (m->has_blocks ? 1 << 15 : 1 << 18)) return false;
     if (op == GRAPH_ATTENTION_GRADIENT) {
         in[n++] = make_like(m, result);
         in[n++] = make_like(m, result);

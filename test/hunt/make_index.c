@@ -1,6 +1,7 @@
 /* Nodes that pick elements by numbers, put them in order, or choose what runs. */
 #include "make.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- boxes at given indices ---- */
@@ -124,20 +125,72 @@ static const shoal_graph *update_body(maker *m, uint8_t dtype) {
     return graph_data(body);
 }
 
+/* Whether boxes of different indices have no element in common. */
+static bool are_apart(const indexing *x) {
+    for (uint32_t i = 0; i < x->n_map; i++)
+        if (x->sizes[x->map[i]] != 1) return false;
+    return true;
+}
+
+/* Indices inside the operand, in rising order or no two of them alike, as attributes then say;
+ * constants, so that they stay so whatever inputs hold. False: there are not so many. */
+static bool said(maker *m, indexing *x, bool sorted, bool unique, uint32_t *out) {
+    int64_t count = 1, total = 1, inner = 1, at = 0;
+    for (uint32_t i = 0; i < x->n_map; i++) total *= x->operand.dims[x->map[i]];
+    for (uint32_t i = 0; i < x->indices.rank; i++) {
+        count *= i == x->vector ? 1 : x->indices.dims[i];
+        inner *= i > x->vector ? x->indices.dims[i] : 1;
+    }
+    if (!total || total > INT32_MAX || (unique && count > total)) return false;
+    x->indices.dtype = MAKE_CHANCE(50) ? SHOAL_I32 : SHOAL_I64;
+    int64_t *chosen = hunt_alloc((size_t)(count + 1) * sizeof *chosen);
+    for (int64_t i = 0; i < count; i++) { /* a number of each, the first axis changing least */
+        int64_t room = unique ? total - at - (count - i) : (total - 1 - at) / 2;
+        at += MAKE_BELOW((unique ? room / (count - i) : room) + 1);
+        chosen[i] = at;
+        at += unique;
+    }
+    for (int64_t i = count; i > 1 && !sorted; i--) {
+        int64_t k = MAKE_BELOW(i), swap = chosen[k];
+        chosen[k] = chosen[i - 1], chosen[i - 1] = swap;
+    }
+    void *data = hunt_alloc((size_t)base_type_bytes(&x->indices));
+    bool has_axis = x->vector < x->indices.rank;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t left = chosen[i], place = has_axis ? i / inner * inner * x->n_map + i % inner : i;
+        for (uint32_t k = x->n_map; k-- > 0; left /= x->operand.dims[x->map[k]])
+            hunt_put(x->indices.dtype, data, place + k * (has_axis ? inner : 0),
+                     (double)(left % x->operand.dims[x->map[k]]));
+    }
+    *out = make_given(m, x->indices, data);
+    free(chosen);
+    free(data);
+    return true;
+}
+
 static bool indexed(maker *m, uint16_t op) {
-    uint32_t in[3] = {make_any(m, NULL, 0)}, out;
+    uint32_t in[2 * MAKE_JOINED + 1] = {make_any(m, NULL, 0)}, out, n = 1;
     indexing x = {.operand = *make_type(m, in[0])};
     choose_axes(m, &x);
     choose_indices(m, &x);
     x.indices.dtype = make_dtype(m, "iu");
     x.result.dtype = x.operand.dtype;
     if (!choose_result(m, &x)) return false;
-    in[1] = make_numbers(m, x.indices);
-    bool scatters = op == GRAPH_SCATTER;
+    bool scatters = op == GRAPH_SCATTER, sorted = MAKE_CHANCE(60);
+    bool unique = scatters && are_apart(&x) && (!sorted || MAKE_CHANCE(50));
+    bool says = (sorted || unique) && MAKE_CHANCE(15) && said(m, &x, sorted, unique, &in[1]);
+    if (!says) in[1] = make_numbers(m, x.indices);
     const shoal_graph *body = NULL;
     if (scatters) {
-        in[2] = make_like(m, x.result);
-        body = update_body(m, x.operand.dtype);
+        uint32_t numbers = in[1];
+        n = make_smooth(m) || !MAKE_CHANCE(15) ? 1 : 2 + MAKE_BELOW(MAKE_JOINED - 1);
+        make_beside(m, x.operand, in, n);
+        in[n] = numbers;
+        for (uint32_t i = 0; i < n; i++) {
+            x.result.dtype = make_type(m, in[i])->dtype;
+            in[n + 1 + i] = make_like(m, x.result);
+        }
+        body = n > 1 ? make_joint(m, in, n) : update_body(m, x.operand.dtype);
     }
     shoal_attr attrs[] = {
         graph_ints(scatters ? SHOAL_ATTR_UPDATE_WINDOW_DIMS : SHOAL_ATTR_OFFSET_DIMS, x.window,
@@ -152,8 +205,11 @@ static bool indexed(maker *m, uint16_t op) {
         graph_ints(scatters ? SHOAL_ATTR_SCATTER_DIMS_TO_OPERAND_DIMS : SHOAL_ATTR_START_INDEX_MAP,
                    x.map, x.n_map),
         graph_int(SHOAL_ATTR_INDEX_VECTOR_DIM, x.vector),
-        MAKE_INTS(SLICE_SIZES, x.sizes, x.operand.rank)};
-    return make_node(m, op, in, scatters ? 3 : 2, attrs, scatters ? 6 : 7, &body, scatters, &out);
+        scatters ? graph_bool(SHOAL_ATTR_UNIQUE_INDICES, unique)
+                 : MAKE_INTS(SLICE_SIZES, x.sizes, x.operand.rank),
+        graph_bool(SHOAL_ATTR_INDICES_ARE_SORTED, sorted)};
+    uint16_t n_attrs = says ? 8 : scatters ? 6 : 7;
+    return make_node(m, op, in, scatters ? 2 * n + 1 : 2, attrs, n_attrs, &body, scatters, &out);
 }
 
 bool make_index(maker *m, uint16_t op) {
@@ -163,33 +219,8 @@ bool make_index(maker *m, uint16_t op) {
 
 /* ---- order ---- */
 
-static bool has_nan(const maker *m, uint32_t value) {
-    const shoal_type *type = make_type(m, value);
-    if (shoal_dtype_kind((shoal_dtype)type->dtype) != 'f') return false;
-    for (int64_t i = 0; i < base_type_count(type); i++) {
-        double x = hunt_number(type->dtype, m->at[value], i);
-        if (x != x) return true;
-    }
-    return false;
-}
-
-/* A comparator of the first operands, side by side. */
-static const shoal_graph *comparator(maker *m, const uint32_t *in, uint32_t n) {
-    graph *body;
-    uint32_t arguments[6], out;
-    hunt_must(graph_add_region(m->g, &body));
-    for (uint32_t i = 0; i < 2 * n; i++) {
-        shoal_type scalar = {.dtype = make_type(m, in[i / 2])->dtype};
-        hunt_must(graph_add_input(body, &scalar, &arguments[i]));
-    }
-    shoal_attr way = graph_string(SHOAL_ATTR_COMPARISON_DIRECTION, MAKE_CHANCE(50) ? "LT" : "GT");
-    hunt_must(graph_add(body, GRAPH_COMPARE, arguments, 2, &way, 1, NULL, 0, &out));
-    hunt_must(graph_add_output(body, out));
-    return graph_data(body);
-}
-
 bool make_order(maker *m, uint16_t op) {
-    uint32_t in[3], out, n = 1;
+    uint32_t in[MAKE_JOINED], out, n = 1;
     in[0] = op == GRAPH_TOP_K ? make_any(m, "iuf", 1) : make_joined(m, 1);
     shoal_type type = *make_type(m, in[0]);
     shoal_attr attrs[2] = {graph_int(SHOAL_ATTR_DIMENSION, MAKE_BELOW(type.rank))};
@@ -199,15 +230,11 @@ bool make_order(maker *m, uint16_t op) {
         int64_t last = type.dims[type.rank - 1], most = last > 40 && MAKE_CHANCE(50) ? 40 : last;
         attrs[0] = graph_int(SHOAL_ATTR_K, MAKE_BELOW(most + 1));
     } else if (op == GRAPH_SORT) {
-        if (has_nan(m, in[0])) return false; /* LT and GT are no order of these */
+        bool stable;
         n = 1 + MAKE_BELOW(3);
-        for (uint32_t i = 1; i < n; i++) {
-            shoal_type beside = type;
-            beside.dtype = make_dtype(m, NULL);
-            in[i] = make_like(m, beside);
-        }
-        body = comparator(m, in, n);
-        attrs[n_attrs++] = graph_bool(SHOAL_ATTR_IS_STABLE, true);
+        make_beside(m, type, in, n);
+        body = make_comparator(m, in, n, attrs[0].u.i, &stable);
+        attrs[n_attrs++] = graph_bool(SHOAL_ATTR_IS_STABLE, stable);
     } else if (op == GRAPH_CUMULATE) {
         body = make_join(m, type.dtype, MAKE_CHANCE(60));
         in[n++] = make_scalar(m, type.dtype);
@@ -229,12 +256,20 @@ static uint32_t constant_i32(maker *m, int32_t number) {
     return out;
 }
 
+/* Some nodes of a body; now and then it chooses again what runs, or how often. */
+static void make_inner(maker *body) {
+    static const uint16_t ops[] = {GRAPH_IF, GRAPH_CASE, GRAPH_WHILE};
+    make_some(body, hunt_below(&body->random, 4));
+    if (body->depth < MAKE_DEPTH && hunt_chance(&body->random, 30))
+        make_control(body, ops[hunt_below(&body->random, 3)]);
+}
+
 /* A body of a few nodes with results of these types. */
 static const shoal_graph *branch(maker *m, const uint32_t *in, uint32_t n, const shoal_type *types,
                                  uint32_t n_results) {
     maker body = make_body(m, in, n);
     uint32_t results[4];
-    make_some(&body, MAKE_BELOW(4));
+    make_inner(&body);
     for (uint32_t i = 0; i < n_results; i++) results[i] = make_like(&body, types[i]);
     return make_body_done(&body, results, n_results);
 }
@@ -252,7 +287,7 @@ static bool loop(maker *m) {
     if (!make_node(&test, GRAPH_COMPARE, both, 2, &less, 1, NULL, 0, &go)) return false;
     uint32_t results[4], next[] = {body.usable.data[0], constant_i32(&body, 1)};
     if (!make_node(&body, GRAPH_ADD, next, 2, NULL, 0, NULL, 0, &results[0])) return false;
-    make_some(&body, MAKE_BELOW(4));
+    make_inner(&body);
     for (uint32_t i = 1; i < n; i++) results[i] = make_like(&body, types[i]);
     const shoal_graph *bodies[] = {make_body_done(&test, &go, 1),
                                    make_body_done(&body, results, n)};

@@ -371,52 +371,6 @@ bool make_move(maker *m, uint16_t op) {
 
 /* ---- joining ---- */
 
-const shoal_graph *make_join(maker *m, uint8_t dtype, bool sums) {
-    static const uint16_t any[] = {GRAPH_ADD, GRAPH_ADD, GRAPH_MULTIPLY, GRAPH_MAXIMUM,
-                                   GRAPH_MINIMUM};
-    static const uint16_t bits[] = {GRAPH_AND, GRAPH_OR, GRAPH_XOR};
-    bool is_float = shoal_dtype_kind((shoal_dtype)dtype) == 'f';
-    uint16_t op = sums ? GRAPH_ADD : any[MAKE_BELOW(5)];
-    if (!sums && !is_float && MAKE_CHANCE(20)) op = bits[MAKE_BELOW(3)];
-    const shoal_graph *body;
-    hunt_must(graph_add_body(m->g, op, (shoal_dtype)dtype, &body));
-    return body;
-}
-
-/* Of two pairs (x, i) the one with the larger x: a body of several results. */
-static const shoal_graph *larger_body(maker *m, uint8_t first, uint8_t second) {
-    graph *body;
-    uint32_t in[4], less, value;
-    hunt_must(graph_add_region(m->g, &body));
-    for (int i = 0; i < 4; i++) {
-        shoal_type scalar = {.dtype = i % 2 ? second : first};
-        hunt_must(graph_add_input(body, &scalar, &in[i]));
-    }
-    shoal_attr lt = graph_string(SHOAL_ATTR_COMPARISON_DIRECTION, "LT");
-    uint32_t both[] = {in[0], in[2]};
-    hunt_must(graph_add(body, GRAPH_COMPARE, both, 2, &lt, 1, NULL, 0, &less));
-    for (int i = 0; i < 2; i++) {
-        uint32_t of[] = {less, in[2 + i], in[i]};
-        hunt_must(graph_add(body, GRAPH_SELECT, of, 3, NULL, 0, NULL, 0, &value));
-        hunt_must(graph_add_output(body, value));
-    }
-    return graph_data(body);
-}
-
-/* Of two numbers the larger magnitude, by two nodes. */
-static const shoal_graph *magnitude_body(maker *m, uint8_t dtype) {
-    graph *body;
-    uint32_t in[2], made;
-    hunt_must(graph_add_region(m->g, &body));
-    shoal_type scalar = {.dtype = dtype};
-    for (int i = 0; i < 2; i++) hunt_must(graph_add_input(body, &scalar, &in[i]));
-    for (int i = 0; i < 2; i++)
-        hunt_must(graph_add(body, GRAPH_ABS, &in[i], 1, NULL, 0, NULL, 0, &in[i]));
-    hunt_must(graph_add(body, GRAPH_MAXIMUM, in, 2, NULL, 0, NULL, 0, &made));
-    hunt_must(graph_add_output(body, made));
-    return graph_data(body);
-}
-
 /* The element by which a body changes nothing; 0 for any other body. */
 static void identity(uint16_t op, uint8_t dtype, void *out) {
     char kind = shoal_dtype_kind((shoal_dtype)dtype);
@@ -476,22 +430,20 @@ static void repeat_beside(maker *m, uint32_t x, uint32_t joined, const int64_t *
 
 bool make_reduce(maker *m, uint16_t op) {
     int64_t axes[SHOAL_MAX_RANK];
-    uint32_t in[4] = {make_joined(m, 0)}, out, n = 1;
+    uint32_t in[2 * MAKE_JOINED] = {make_joined(m, 0)}, out, n = 1;
     shoal_type type = *make_type(m, in[0]);
     make_permutation(m, type.rank, axes);
     shoal_attr along = MAKE_INTS(DIMENSIONS, axes, MAKE_BELOW(type.rank + 1u));
     const shoal_graph *body;
     bool smooth = make_smooth(m);
     if (!smooth && MAKE_CHANCE(10)) {
-        shoal_type beside = type;
-        beside.dtype = make_dtype(m, "iu");
-        body = larger_body(m, type.dtype, beside.dtype);
-        in[1] = make_like(m, beside);
-        in[3] = initial(m, beside.dtype, body);
-        n = 2;
+        n = MAKE_CHANCE(50) ? 2 : 3 + MAKE_BELOW(MAKE_JOINED - 2);
+        make_beside(m, type, in, n);
+        body = make_joint(m, in, n);
+        for (uint32_t i = 1; i < n; i++) in[n + i] = initial(m, make_type(m, in[i])->dtype, body);
     } else if (!smooth && strchr("if", shoal_dtype_kind((shoal_dtype)type.dtype)) &&
                MAKE_CHANCE(10)) {
-        body = magnitude_body(m, type.dtype);
+        body = make_magnitude(m, type.dtype);
     } else {
         body = make_join(m, type.dtype, MAKE_CHANCE(type.dtype == SHOAL_BOOL ? 20 : 60));
     }

@@ -8,6 +8,7 @@ import random
 
 import numpy as np
 
+import golden
 from spell_joined import cumulate, reduce, remainder, together, whole_quotient, widens
 from spell_moved import SMALL, copied, summed
 
@@ -512,12 +513,33 @@ def dynamic(n):
     return [f"{n.x[0]}.dynamic_update_slice({n.x[1]}, [{', '.join(n.x[2:])}])"]
 
 
+def order(n):
+    """Whether a comparator's order is falling, if it is one of the first operand's, NaN being the largest
+    where there are any; else None."""
+    body, x = n.regions[0], n.values[n.numbers[0]]
+    compared = set(body["inputs"][:2])
+    for node in body["nodes"]:
+        if node["op"] not in ("compare", "and", "or", "not") or \
+                node["op"] == "compare" and not set(node["inputs"]) <= compared:
+            return None
+
+    def before(a, b):
+        rest = [np.zeros((), n.values[v].dtype) for v in n.numbers[1:] for _ in range(2)]
+        return bool(golden.run(body, [np.asarray(a, x.dtype), np.asarray(b, x.dtype)] + rest)[0])
+    falling = before(1, 0)
+    if before(0, 1) == falling or before(1, 1):
+        return None
+    if n.is_float and np.isnan(x).any() and \
+            (before(np.nan, 1) != falling or before(1, np.nan) == falling or before(np.nan, np.nan)):
+        return None
+    return falling
+
+
 def sort(n):
-    body, axis = n.regions[0], n.attrs["dimension"]
-    if len(body["nodes"]) != 1 or body["nodes"][0]["op"] != "compare" or \
-            body["nodes"][0]["inputs"] != body["inputs"][:2] or n.kinds[0][0] == "bool":
+    axis = n.attrs["dimension"]
+    falling = None if n.kinds[0][0] == "bool" else order(n)
+    if falling is None:
         return []
-    falling = body["nodes"][0]["attrs"]["comparison_direction"] == "GT"
     if len(n.x) == 1:
         return [f"{n.x[0]}.sort(dim={axis}, descending={falling}, stable=True)[0]"]
     if n.torch:
@@ -538,10 +560,10 @@ def argument(n):
 
 
 def convolution(n):
-    """torch's, of one or two axes, its operands turned to the order that it knows."""
+    """torch's, of one to three axes, its operands turned to the order that it knows."""
     attrs, rank, x, kernel = n.attrs, len(n.shape), n.x[0], n.x[1]
     spatial, dims, groups = rank - 2, attrs["convolution_dimensions"], attrs["feature_group_count"]
-    if spatial not in (1, 2) or attrs["batch_group_count"] != 1 or any(
+    if spatial not in (1, 2, 3) or attrs["batch_group_count"] != 1 or any(
             d != 1 for d in attrs["lhs_dilation"]) or not n.is_float or 0 in n.shape:
         return applied(n)  # windows that lie on nothing are an error in torch
     of_kernel = dims[rank:2 * rank]

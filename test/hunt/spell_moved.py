@@ -41,7 +41,7 @@ def summed(n):
         if not (last == 0).all():
             return []  # how often the first value is counted is left open
         source, start = n.x[0], f"{n.x[1]}.expand({int(np.prod(n.shape))})"
-        met = golden_window.reduce_window(n.attrs, sets, numbered(x.shape), none(()))
+        met = golden_window.reduce_window(n.attrs, sets, numbered(x.shape), none(()))[0]
     places = [(to, k) for to, group in enumerate(met.ravel()) for k in group]
     to, of = ([pair[side] for pair in places] for side in (0, 1))
     return [f"{start}.index_add(0, {listed(to)}, {source}.reshape(-1)[{listed(of)}]).reshape({n.shape})"]
