@@ -39,8 +39,7 @@ static bool is_fit(maker *m, uint32_t value) {
     return make_smooth(m) ? good == count : 2 * good >= count;
 }
 
-/* Ways that take many values for one have need of an axis. */
-static uint32_t most_axes(const maker *m) {
+uint32_t make_most_axes(const maker *m) {
     return m->shape->style == HUNT_NARROW ? SHOAL_MAX_RANK - 1 : SHOAL_MAX_RANK;
 }
 
@@ -55,7 +54,7 @@ bool make_node(maker *m, uint16_t op, const uint32_t *inputs, uint32_t n_inputs,
     bool fit = true;
     for (uint16_t i = 0; i < node->n_outputs; i++) {
         const shoal_type *type = &g->values[first + i].type;
-        bool large = base_type_count(type) > m->elements || type->rank > most_axes(m);
+        bool large = base_type_count(type) > m->elements || type->rank > make_most_axes(m);
         if (large && op != GRAPH_CONSTANT) fit = false;
         room_for(m, first + i);
     }
@@ -87,7 +86,8 @@ shoal_type make_shape(maker *m, uint8_t dtype, uint32_t least_rank, uint32_t mos
     shoal_type type = {.dtype = dtype};
     do type.rank = ranks[MAKE_BELOW(sizeof ranks)];
     while (type.rank < least_rank || type.rank > most_rank);
-    if (most_rank > 3 && MAKE_CHANCE(2)) type.rank = (uint8_t)(6 + MAKE_BELOW(most_axes(m) - 5));
+    if (most_rank > 3 && MAKE_CHANCE(2))
+        type.rank = (uint8_t)(6 + MAKE_BELOW(make_most_axes(m) - 5));
     for (uint32_t i = 0; i < type.rank; i++) type.dims[i] = make_extent(m);
     while (is_large(m, &type)) type.dims[MAKE_BELOW(type.rank)] = 1;
     return type;
@@ -172,7 +172,7 @@ uint32_t make_any(maker *m, const char *kinds, uint32_t least_rank) {
     }
     for (size_t i = m->usable.count; i-- > 0;)
         if (suits(m, m->usable.data[i], kinds, least_rank)) return m->usable.data[i];
-    return make_input(m, make_shape(m, make_dtype(m, kinds), least_rank, SHOAL_MAX_RANK));
+    return make_input(m, make_shape(m, make_dtype(m, kinds), least_rank, make_most_axes(m)));
 }
 
 uint32_t make_joined(maker *m, uint32_t least_rank) {

@@ -77,6 +77,8 @@ uint32_t make_input(maker *m, shoal_type type);
 uint32_t make_constant(maker *m, shoal_type type);
 /* A constant that holds this. */
 uint32_t make_given(maker *m, shoal_type type, const void *data);
+/* That a value may have: ways that take many values for one have need of an axis. */
+uint32_t make_most_axes(const maker *m);
 /* Axes 0 to n - 1 in random order. */
 void make_permutation(maker *m, uint32_t n, int64_t *out);
 

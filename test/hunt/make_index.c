@@ -88,7 +88,7 @@ static bool choose_result(maker *m, indexing *x) {
     uint32_t boxes = x->operand.rank - x->n_dropped - x->n_batching;
     uint32_t places = x->indices.rank - (x->vector < x->indices.rank);
     uint32_t rank = boxes + places, index = 0, axis = 0;
-    if (rank > SHOAL_MAX_RANK || x->indices.rank > SHOAL_MAX_RANK) return false;
+    if (rank > make_most_axes(m) || x->indices.rank > make_most_axes(m)) return false;
     x->result.rank = (uint8_t)rank;
     for (uint32_t i = 0; i < rank; i++) {
         uint32_t left = boxes - x->n_window;
