@@ -108,8 +108,8 @@ static bool large(maker *m) {
 }
 
 void make_blocks(maker *m) {
-    static bool (*const kinds[])(maker *) = {product, joining,   rows,       windows,
-                                             windows, attention, convolution};
+    static bool (*const kinds[])(maker *) = {product, joining,   rows,        windows,
+                                             windows, attention, convolution, convolution};
     static const int64_t extents[] = {1, 3, 6, 65, 70};
     for (int i = 0; i < MAKE_EXTENTS; i++) m->extents[i] = extents[i];
     m->elements = 1 << 17;
@@ -120,7 +120,8 @@ void make_blocks(maker *m) {
         return;
     }
     for (uint32_t i = 1 + MAKE_BELOW(2); i > 0; i--)
-        for (int turn = 0; turn < 4 && !kinds[MAKE_BELOW(7)](m); turn++) {
+        for (int turn = 0; turn < 4 && !kinds[MAKE_BELOW(sizeof kinds / sizeof *kinds)](m);
+             turn++) {
         }
     if (MAKE_CHANCE(40)) make_elementwise(m, MAKE_CHANCE(50) ? GRAPH_ADD : GRAPH_MAXIMUM);
 }

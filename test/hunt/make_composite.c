@@ -73,19 +73,21 @@ bool make_window(maker *m, uint16_t op) {
     int64_t axes[3 * SHOAL_MAX_RANK], lists[4][SHOAL_MAX_RANK], padding[2 * SHOAL_MAX_RANK];
     for (int i = 0; i < 3; i++) make_permutation(m, rank, axes + (size_t)i * rank);
     int64_t feature_groups = MAKE_CHANCE(70) ? 1 : 1 + MAKE_BELOW(3);
-    int64_t batch_groups = feature_groups > 1 || MAKE_CHANCE(80) ? 1 : 2, inner = 1 + MAKE_BELOW(4);
+    int64_t batch_groups = feature_groups > 1 || MAKE_CHANCE(80) ? 1 : 2;
+    int64_t inner = 1 + MAKE_BELOW(m->has_blocks ? 2 : 4);
     if (as_is) {
-        int64_t features = lhs.dims[axes[1]];
-        if (!features || features > 40) return false;
-        feature_groups = MAKE_CHANCE(70) || features % 2 ? 1 : 2;
+        int64_t channels = lhs.dims[axes[1]];
+        if (!channels || channels > 40) return false;
+        feature_groups = MAKE_CHANCE(70) || channels % 2 ? 1 : 2;
         batch_groups = feature_groups > 1 || lhs.dims[axes[0]] % 2 || MAKE_CHANCE(80) ? 1 : 2;
-        inner = features / feature_groups;
+        inner = channels / feature_groups;
     } else {
         lhs.dims[axes[0]] = batch_groups * (1 + MAKE_BELOW(3));
         lhs.dims[axes[1]] = feature_groups * inner;
     }
     rhs.dims[axes[rank]] = inner;
-    rhs.dims[axes[rank + 1]] = feature_groups * batch_groups * (1 + MAKE_BELOW(4));
+    int64_t features = 1 + MAKE_BELOW(m->has_blocks ? 2 : 4);
+    rhs.dims[axes[rank + 1]] = feature_groups * batch_groups * features;
     for (uint32_t i = 0; i < spatial; i++) {
         if (!as_is) lhs.dims[axes[2 + i]] = 1 + MAKE_BELOW(rank > 4 ? 5 : 7);
         /* Planes, together over 1,024 places. */
