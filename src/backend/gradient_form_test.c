@@ -114,6 +114,21 @@ static void test_element_types(void **state) {
     graph_destroy(&g);
 }
 
+/* Products along no axis, of a tensor with as many axes as there can be: nothing is multiplied but
+ * each element with the initial value. */
+static void test_products_of_one(void **state) {
+    graph *g;
+    uint32_t gradient;
+    const shoal_type type = F(1, 2, 1, 1, 3, 1, 1, 1);
+    ok(graph_new(0, &g));
+    uint32_t x = test_input(g, type), initial = test_input(g, S), seed = test_input(g, type);
+    uint32_t y = test_reduce(g, GRAPH_MULTIPLY, x, initial, NULL, 0);
+    ok(graph_differentiate(g, &y, &seed, 1, &x, 1, NULL, &gradient));
+    const shoal_graph *d = graph_data(g);
+    assert_true(base_type_equal(&d->values[gradient].type, &type));
+    graph_destroy(&g);
+}
+
 /* A branch: x * y, or x alone. Another: nothing of either. */
 static const shoal_graph *branch(graph *g, int kind) {
     graph *body;
@@ -246,9 +261,10 @@ static void test_targets(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_flat_rows),     cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_element_types), cmocka_unit_test(test_control),
-        cmocka_unit_test(test_again),         cmocka_unit_test(test_targets),
+        cmocka_unit_test(test_flat_rows),       cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_element_types),   cmocka_unit_test(test_control),
+        cmocka_unit_test(test_products_of_one), cmocka_unit_test(test_again),
+        cmocka_unit_test(test_targets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -79,11 +79,12 @@ static void reduce_product(maker *m, const graph_backward *b, const int64_t *axe
     uint32_t x = b->inputs[0], initial = b->inputs[1], g = b->seeds[0];
     const shoal_type *shape = &b->call->inputs[0];
     if (b->wanted[0]) {
-        uint32_t rows = gather_axes(m, x, axes, n, false, shape);
-        uint32_t others = rows;
-        if (!m->status) others = product_of_others(m, rows, type_of(m, rows)->rank - 1);
-        others = gather_axes(m, others, axes, n, true, shape);
-        others = mul(m, others, spread(m, initial, shape, NULL));
+        uint32_t others = spread(m, initial, shape, NULL);
+        if (n) { /* else each element is alone, and there may be no room for an axis of one */
+            uint32_t rows = gather_axes(m, x, axes, n, false, shape), made = rows;
+            if (!m->status) made = product_of_others(m, rows, type_of(m, rows)->rank - 1);
+            others = mul(m, gather_axes(m, made, axes, n, true, shape), others);
+        }
         b->gradients[0] = mul(m, spread_over(m, g, shape, axes, n), others);
     }
     if (b->wanted[1]) {
