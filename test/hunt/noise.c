@@ -293,9 +293,10 @@ static double anything(hunt_noise *noise, uint8_t dtype, double is) {
 typedef struct joined {
     double terms; /* 0: it joins none */
     bool multiplies, wide;
-    hunt_results exact, most, least; /* in float64: of the numbers, of the largest, the smallest */
-    hunt_results special, finite,
-        tiny; /* where some is NaN or infinite; of signs, and the others */
+    /* In float64: of the numbers, of the largest, the smallest. */
+    hunt_results exact, most, least;
+    /* Where some is NaN or infinite: of signs alone, and of the finite ones. */
+    hunt_results special, finite, tiny;
 } joined;
 
 static bool any_is_beyond(const shoal_graph *g, const shoal_node *node, const hunt_results *most) {
