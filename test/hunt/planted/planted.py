@@ -151,6 +151,7 @@ def main():
     if given.test:
         given.sample = int(os.environ["SHOAL_PLANTED"])
         given.chosen = given.seed = int(time.time()) // 86400  # others every day
+        given.seconds *= 3  # whether 60 s are enough is for all of them to tell; here luck would decide
     if given.only:
         chosen = [f for f in chosen if given.only in f["name"] + f["file"] + f["way"]]
     if given.last:
