@@ -411,13 +411,12 @@ const cmd_command cmd_run = {
     .group = CMD_COMPUTE,
     .args = "MODEL.mlir [INPUT...]",
     .summary = "Run a StableHLO program on a pool",
-    .doc =
-        "The model is StableHLO's text, as JAX and torch-mlir write it, or MLIR's bytecode where "
-        "the interpreter that SHOAL_PYTHON names (default: python3) has JAX or IREE. An INPUT is a "
-        "file "
-        "(.npy, .safetensors:name, .gguf:name, .pt:key, .bin) of just the type that the model "
-        "states; or a number, zeros, ones or random[:SEED] for all of its elements: normally "
-        "distributed floats, integers from 0 to 9. Behind -- numbers may be negative.",
+    .doc = "The model is StableHLO's text, as JAX and torch-mlir write it, or MLIR's bytecode "
+           "where the interpreter that SHOAL_PYTHON names (default: python3) has JAX or IREE. An "
+           "INPUT is a file (.npy, .safetensors:name, .gguf:name, .pt:key, .bin) of just the type "
+           "that the model states; or a number, zeros, ones or random[:SEED] for all of its "
+           "elements: normally distributed floats, integers from 0 to 9. Behind -- numbers may be "
+           "negative.",
     .options = run_options,
     .take = take,
     .run = run_module};

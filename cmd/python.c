@@ -76,34 +76,10 @@ int cmd_python(const cmd_command *self, const char *module, int argc, char **arg
     return code;
 }
 
-/* All that comes through a pipe, or NULL. Interrupted by a signal that ends the command, it ends.
- */
-static char *read_all(int fd, size_t *length) {
-    size_t room = 1 << 16, n = 0;
-    char *text = malloc(room);
-    while (text != NULL) {
-        if (n == room) {
-            char *more = realloc(text, room *= 2);
-            if (more == NULL) break;
-            text = more;
-        }
-        ssize_t got = read(fd, text + n, room - n);
-        if (got == 0) {
-            *length = n;
-            return text;
-        }
-        if (got > 0)
-            n += (size_t)got;
-        else if (errno != EINTR || cmd_stop != 0)
-            break;
-    }
-    free(text);
-    return NULL;
-}
-
 int cmd_python_output(const cmd_command *self, const char *module, const char *argument, char **out,
                       size_t *length) {
     int ends[2], status = 0;
+    ssize_t n = -1;
     char *given = strdup(argument);
     char **words = given != NULL ? words_of(self, module, 1, &given) : NULL;
     pid_t child = -1;
@@ -118,15 +94,23 @@ int cmd_python_output(const cmd_command *self, const char *module, const char *a
             _exit(become(self, words));
         }
         close(ends[1]);
-        if (child > 0) *out = read_all(ends[0], length);
-        close(ends[0]);
+        FILE *from = child > 0 ? fdopen(ends[0], "r") : NULL;
+        size_t room = 0;
+        if (from != NULL) n = getdelim(out, &room, 0, from); /* a text: no byte of it is 0 */
+        if (from != NULL)
+            fclose(from);
+        else
+            close(ends[0]);
     }
     free(words);
     free(given);
     if (child < 0) return cmd_fail("%s: cannot start Python: %s", self->name, strerror(errno));
-    if (*out == NULL) kill(child, SIGTERM);
+    if (cmd_stop != 0) kill(child, SIGTERM);
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
-    if (*out != NULL && status == 0) return CMD_OK;
+    if (n > 0 && status == 0) {
+        *length = (size_t)n;
+        return CMD_OK;
+    }
     bool told = WIFEXITED(status) && WEXITSTATUS(status) != 0;
     free(*out);
     *out = NULL;

@@ -68,8 +68,8 @@ class Model:
             file.write(self.text())
 
 
-def _as_text(data: bytes) -> str:
-    """MLIR's bytecode as text, by who can read it: JAX also the portable form, which export.export writes; IREE the plain one."""
+def _as_text(data: bytes, what: str) -> str:
+    """MLIR's bytecode as text, `what` being its name in errors, by who can read it: JAX also the portable form, which export.export writes; IREE the plain one."""
     said = []
     try:
         from jax._src.interpreters import mlir
@@ -93,7 +93,7 @@ def _as_text(data: bytes) -> str:
         said.append("IREE is not here (pip install iree-base-compiler)")
     except Exception as error:
         said.append(f"IREE says: {_first(error)}")
-    raise FormatError(f"this is MLIR's bytecode, which others have to read: {'; '.join(said)}")
+    raise FormatError(f"{what}: this is MLIR's bytecode, which others have to read: {'; '.join(said)}")
 
 
 def _first(error: Exception) -> str:
@@ -115,10 +115,7 @@ def load(source: Any, function: str | None = None) -> Model:
         with open(source, "rb") as file:
             source = file.read()
     if isinstance(source, bytes) and source.startswith(_BYTECODE):
-        try:
-            source = _as_text(source)
-        except FormatError as error:
-            raise FormatError(f"load: {error}") from error
+        source = _as_text(source, "load")
     return Model(_shoal.Module(source, name, function))
 
 
@@ -127,9 +124,9 @@ def main() -> int:
     path = sys.argv[1]
     try:
         with open(path, "rb") as file:
-            text = _as_text(file.read())
+            text = _as_text(file.read(), path)
     except (OSError, FormatError) as error:
-        print(f"shoal: {path}: {error}", file=sys.stderr)
+        print(f"shoal: {error}", file=sys.stderr)
         return 1
     sys.stdout.buffer.write(text.encode())
     sys.stdout.flush()

@@ -32,15 +32,19 @@ static uint32_t view_of(const shoal_graph *g, uint32_t value) {
     return view;
 }
 
+enum { MOST_NOT_COMPUTED = 1024 };
 static uint64_t uncompared;
-static uint32_t not_computed[1024], n_not_computed;
+static uint32_t not_computed[MOST_NOT_COMPUTED], n_not_computed;
 
-void hunt_not_compared(void) { uncompared++; }
+void hunt_not_compared(void) {
+    uncompared++;
+    n_not_computed = 0;
+}
 
 uint64_t hunt_uncompared(void) { return uncompared; }
 
 void hunt_not_computed(const uint32_t *values, uint32_t n) {
-    n_not_computed = n < 1024 ? n : 1024;
+    n_not_computed = n < MOST_NOT_COMPUTED ? n : MOST_NOT_COMPUTED;
     memcpy(not_computed, values, n_not_computed * sizeof *values);
 }
 

@@ -420,6 +420,10 @@ shoal_status hunt_add_noise(const ref_call *call, hunt_noise *noise) {
 
 /* ---- composites ---- */
 
+static bool is_attention(const ref_call *call) {
+    return call->node->op == GRAPH_ATTENTION || call->node->op == GRAPH_ATTENTION_GRADIENT;
+}
+
 /* What a composite makes of its operands part by part: an element of a part is of no matter to the
  * others. */
 typedef struct parts {
@@ -461,9 +465,9 @@ static parts parts_of(const ref_call *call, const shoal_type *type) {
 /* Whether a value is divided as the first operand is: of the same shape, or of as many batches. */
 static bool is_divided(const ref_call *call, const shoal_type *type) {
     const shoal_type *first = ref_input(call, 0);
-    bool batches = call->node->op == GRAPH_ATTENTION || call->node->op == GRAPH_ATTENTION_GRADIENT;
     return type->rank == first->rank &&
-           !memcmp(type->dims, first->dims, (batches ? 1u : type->rank) * sizeof *type->dims);
+           !memcmp(type->dims, first->dims,
+                   (is_attention(call) ? 1u : type->rank) * sizeof *type->dims);
 }
 
 enum { HAS_NAN = 1, HAS_HUGE = 2 }; /* marks of parts */
@@ -524,8 +528,6 @@ static void round_parts(const ref_call *call, hunt_noise *noise) {
 /* Anything; also what it was made of: an activation of a huge number is that number. But what NaN
  * alone have made NaN stays NaN, unless attention leaves them out. */
 static void scatter_results(const ref_call *call, const uint8_t *marks, hunt_noise *noise) {
-    bool leaves_out =
-        call->node->op == GRAPH_ATTENTION || call->node->op == GRAPH_ATTENTION_GRADIENT;
     const shoal_type *of = ref_input(call, 0);
     for (uint16_t k = 0; k < call->node->n_outputs; k++) {
         const shoal_type *type = &call->graph->values[call->node->first_output + k].type;
@@ -534,7 +536,7 @@ static void scatter_results(const ref_call *call, const uint8_t *marks, hunt_noi
         for (int64_t i = 0; i < base_type_count(type); i++) {
             double is = hunt_number(type->dtype, call->outputs[k], i);
             uint8_t mark = divided ? marks[part_of(p, i)] : HAS_HUGE;
-            if (!mark || (mark == HAS_NAN && isnan(is) && !leaves_out)) continue;
+            if (!mark || (mark == HAS_NAN && isnan(is) && !is_attention(call))) continue;
             if (alike && hunt_chance(&noise->random, 25))
                 is = hunt_number(of->dtype, call->inputs[0], i);
             else

@@ -24,7 +24,7 @@ typedef struct speaker {
     int from;
     char *got; /* bytes that came and were not read yet */
     size_t n, at, room;
-    uint64_t compared, without;
+    uint64_t compared;
     char reason[160], why[512];
 } speaker;
 
@@ -149,8 +149,7 @@ void *hunt_python_gradient_new(void) { return begin_way("python_gradient", true)
 void hunt_python_free(void *context) {
     speaker *s = context;
     printf("%llu runs compared", (unsigned long long)s->compared);
-    if (s->without)
-        printf("; %llu programs were not: %s", (unsigned long long)s->without, s->reason);
+    if (*s->reason) printf("; the last program that was not: %s", s->reason);
     printf("\n");
     if (s->to) end(s);
     free(s->got);
@@ -195,7 +194,6 @@ static void tell(const hunt_program *program, const hunt_program *slope, const u
 void hunt_tell(const hunt_program *program, FILE *to) { tell(program, NULL, NULL, to); }
 
 static void not_compared(speaker *s, const char *why) {
-    s->without++;
     hunt_not_compared();
     snprintf(s->reason, sizeof s->reason, "%s", why);
 }
