@@ -11,8 +11,8 @@ if [ -z "$(meson test -C "$build" --list "$@" 2>/dev/null | grep -v '^ninja:')" 
     echo "0 passed, 0 failed"
     exit 1
 fi
-# Many tests wait most of the time: one more at a time than there are cores.
-MESON_TESTTHREADS=${MESON_TESTTHREADS:-$(($(nproc) + 1))}
+# Many tests wait most of the time: two more at a time than there are cores.
+MESON_TESTTHREADS=${MESON_TESTTHREADS:-$(($(nproc) + 2))}
 export MESON_TESTTHREADS
 # Its own verdict is not used: the log tells more, and no log at all is a failure.
 meson test -C "$build" --print-errorlogs "$@" || true
