@@ -45,6 +45,38 @@ def test_buffers_of_a_chain(how, buffers):
         own.close()
 
 
+def test_buffers_beside_a_check():
+    """Values that are made anew from themselves and from rows at indices, which are checked and come with each program, as the
+    state of an optimizer is from the gradient of an embedding: all of them are donated."""
+    own = Pool(1)
+    try:
+        a = shoal.tensor(np.float32(0.5))
+        table = shoal.ones((8, 2))
+
+        def step(index, x, y):
+            row = shoal.nn.functional.embedding(index, table).mean()
+            return x * a + row, y * a + row
+        update = shoal.compile(step, replay=True, donate=(1, 2))
+
+        def indices(turn):
+            return shoal.tensor(np.arange(turn, turn + 3000) % 8)
+        small = shoal.zeros((64, 64)), shoal.zeros((64, 64))
+        for turn in range(4):  # what a worker needs in any case
+            small = update(indices(turn), *small)
+            shoal.sync()
+        before = most_of(own.worker(0).pid)
+        x, y = shoal.zeros((2048, 4096)), shoal.zeros((2048, 4096))
+        shoal.sync()
+        for turn in range(50):
+            x, y = update(indices(turn), x, y)
+            shoal.sync()
+        assert x[0, 0].item() == y[0, 0].item() == 2
+        # A call that is not recorded yet has one more. Four: neither was donated.
+        assert (most_of(own.worker(0).pid) - before) / 32 < 3.3
+    finally:
+        own.close()
+
+
 @pytest.mark.parametrize("donate, buffers", [(0, 2), ((), 3)])
 def test_buffers_of_a_loop(donate, buffers):
     """The same rounds as one loop: it begins in the memory of what it begins with, if that is donated. The calls before the

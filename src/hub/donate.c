@@ -7,31 +7,44 @@
 
 #include "base/log.h"
 
+/* The instances under way that a check may have run again and whose results this one reads: none
+ * (0), one, or several. What moves in with this one waits for nothing. */
+typedef struct waits {
+    uint64_t instance;
+    bool several;
+} waits;
+
+static waits find_waits(const hub_instance *instance) {
+    waits w = {0};
+    for (uint32_t i = 0; i < instance->record->n_inputs; i++) {
+        const hub_value *value = instance->record->inputs[i];
+        if (!value->checked || value->counted || value->checked == instance->id) continue;
+        w.several |= w.instance && w.instance != value->checked;
+        w.instance = value->checked;
+    }
+    return w;
+}
+
 /* Whether a check, of what is under way, may have it, or another that reads this operand, run again
  * with it. */
-static bool may_need(const hub_instance *instance, uint32_t i) {
-    const hub_record *record = instance->record;
+static bool may_need(const hub_instance *instance, const waits *w, uint32_t i) {
+    const hub_value *operand = instance->record->inputs[i];
     if (instance->program->keeps && instance->program->keeps[i]) return true;
-    const hub_value *operand = record->inputs[i];
     if (operand->rereads > instance->checked) return true;
-    for (uint32_t k = 0; k < record->n_inputs; k++) {
-        const hub_value *other = record->inputs[k];
-        /* What is made together is made again together. */
-        bool together = !operand->counted && operand->checked == other->checked;
-        if (other->checked && !other->counted && !together) return true;
-    }
-    return false;
+    /* What is made together is made again together. */
+    bool together = !operand->counted && operand->checked == w->instance;
+    return w->instance && (w->several || !together);
 }
 
 /* Only what can be made again, where the instance itself may have to be run again. What is bound is
  * lost with its slots in any case. */
-static bool may_donate(const hub *h, const hub_instance *instance, uint32_t i) {
+static bool may_donate(const hub *h, const hub_instance *instance, const waits *w, uint32_t i) {
     const hub_value *value = instance->record->inputs[i];
     const hub_slot *slot = value->absent ? NULL : hub_slot_of(h, value->layout.slots[0]);
     return value->released && value->last_user == instance->id && !value->twice &&
            !value->data.size && value->stored == instance->input_ids[i] && slot && slot->compute &&
            (value->origin || value->kept ||
-            ((value->bound || !hub_recovers(h)) && !may_need(instance, i)));
+            ((value->bound || !hub_recovers(h)) && !may_need(instance, w, i)));
 }
 
 /* Members that have parts of it and no part in the instance are told as of all that can go. */
@@ -61,8 +74,10 @@ static shoal_status give(hub *h, hub_value *value, hub_instance *instance) {
 }
 
 shoal_status hub_donate(hub *h, hub_instance *instance, uint64_t *donated, size_t *n) {
+    waits w =
+        find_waits(instance); /* before any is given away, which looks as what is yet to come */
     for (uint32_t i = 0; i < instance->record->n_inputs; i++) {
-        if (!may_donate(h, instance, i)) continue;
+        if (!may_donate(h, instance, &w, i)) continue;
         donated[(*n)++] = instance->input_ids[i];
         SHOAL_TRY(give(h, instance->record->inputs[i], instance));
     }
