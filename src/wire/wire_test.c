@@ -256,7 +256,8 @@ static void test_several_waiters(void **state) {
     wait_number(&b, &b.next, 5);
     /* a call makes true what somebody waits for */
     pthread_t caller;
-    uint64_t before = answered[0]; /* read first: the caller may have ended before this thread goes on */
+    uint64_t before =
+        answered[0]; /* read first: the caller may have ended before this thread goes on */
     assert_int_equal(pthread_create(&caller, NULL, ask, &askers[0]), 0);
     wait_number(&b, &answered[0], before + ROUNDS / 2);
     pthread_join(caller, NULL);
