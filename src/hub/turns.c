@@ -61,7 +61,7 @@ static shoal_status handle(hub *h, hub_peer *peer, Shoal__Kind kind, const void 
 static bool is_question(Shoal__Kind kind) {
     return kind == SHOAL__KIND__SUBMIT || kind == SHOAL__KIND__RELEASE ||
            kind == SHOAL__KIND__STATUS_ASK || kind == SHOAL__KIND__EXPLAIN_ASK ||
-           kind == SHOAL__KIND__EVENTS_ASK;
+           kind == SHOAL__KIND__EVENTS_ASK || kind == SHOAL__KIND__ARTIFACT_ASK;
 }
 
 static uint64_t held(const hub_ask *ask) { return sizeof *ask + ask->bytes; }
