@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +27,8 @@ enum {
     KEY_BACKEND,
     KEY_ARTIFACTS
 };
+enum { KEEPER_ENDS_S = 5 };
+extern char **environ;
 
 #define DAEMON_OPTION                                                                              \
     {                                                                                              \
@@ -146,20 +149,22 @@ static bool start_metrics(hub_input *in, const char *addresses) {
  */
 static pid_t start_keeper(const char *what, const char *addresses) {
     const char *const words[] = {"shoal", "compile", "--serve", what, "--hub", addresses, NULL};
+    pid_t child = 0;
     fflush(NULL);
-    pid_t child = fork();
-    if (child == 0) {
-        execv("/proc/self/exe", (char *const *)words);
-        _exit(CMD_FAILED);
-    }
-    if (child < 0) cmd_fail("starting the keeper of artifacts: %s", strerror(errno));
-    return child;
+    int code = posix_spawn(&child, "/proc/self/exe", NULL, NULL, (char *const *)words, environ);
+    if (code != 0) cmd_fail("starting the keeper of artifacts: %s", strerror(code));
+    return code == 0 ? child : 0;
 }
 
+/* One that is stopped, or does not get to it, is not waited for. */
 static void end_keeper(pid_t keeper) {
     if (keeper <= 0) return;
     kill(keeper, SIGTERM);
-    while (waitpid(keeper, NULL, 0) < 0 && errno == EINTR) continue;
+    double until = cmd_now() + KEEPER_ENDS_S;
+    while (waitpid(keeper, NULL, WNOHANG) == 0) {
+        if (cmd_now() >= until) kill(keeper, SIGKILL);
+        usleep(5000);
+    }
 }
 
 static void hub_ready(void *context, const char *addresses) {

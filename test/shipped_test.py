@@ -19,7 +19,7 @@ import pytest
 import cluster
 import shoal
 from shoal import _shoal
-from shoal.errors import FormatError, InvalidError, LostError, NotFoundError, ShoalError
+from shoal.errors import DeniedError, FormatError, InvalidError, LostError, NotFoundError, ShoalError
 from shoal.hosted import artifacts, keeper
 from trust_test import Site, await_true
 
@@ -367,6 +367,49 @@ def test_one_keeper_of_the_right_user(machines, tmp_path):
         time.sleep(0.02)
 
 
+def test_a_stopped_keeper_keeps_nobody(machines):
+    pool = machines(0, hub=("--artifacts", "kept"))
+    hub, keeper_of_it = pool.processes[0], pool.pid_of_keeper()
+    os.kill(keeper_of_it, signal.SIGSTOP)
+    hub.terminate()
+    try:
+        assert hub.wait(60) == 0
+        assert not Path(f"/proc/{keeper_of_it}").exists()
+    finally:
+        if Path(f"/proc/{keeper_of_it}").exists():
+            os.kill(keeper_of_it, signal.SIGKILL)
+
+
+SLOW = """import sys, threading
+from shoal.hosted import artifacts, keeper
+keeper._LIMITED = "import time; open('begun', 'w').close(); time.sleep(60)"
+wanted = artifacts.Recipe("", "llvm-cpu", "x86_64", "1")
+made = keeper.Keeper
+def begin(*words):
+    threading.Thread(target=keeper.compile_apart, args=(wanted,), daemon=True).start()
+    return made(*words)
+keeper.Keeper = begin
+sys.exit(artifacts.main(["--serve", "kept", "--hub", sys.argv[1]]))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_keeper_that_ends_leaves_nothing(machines, tmp_path, number):
+    """Not what it was compiling, nor a list of its functions."""
+    pool = machines(0, hub=("--artifacts", "kept"))
+    pool.end_keeper()
+    folder = tmp_path / "drafts"
+    folder.mkdir()
+    with pool.as_hub(), environment({"TMPDIR": str(folder)}):
+        process = subprocess.Popen([sys.executable, "-c", SLOW, pool.address], stderr=subprocess.PIPE, text=True)
+    pool.await_words(pool.processes[0], "keeps artifacts for the pool", 2)
+    await_true(lambda: list(folder.glob("*/begun")), 60, lambda: list(folder.iterdir()))
+    process.send_signal(number)
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode == 128 + number and "Traceback" not in said, said
+    assert not list(folder.iterdir())
+
+
 def test_another_user_by_tcp(tmp_path, monkeypatch):
     """Enrolled workers on other machines, encrypted: one that trusts the hub gets all from there, one that does not nothing."""
     monkeypatch.setenv("SHOAL_PYTHON", sys.executable)
@@ -456,9 +499,40 @@ def test_a_keeper_makes_nothing_else(alone, monkeypatch, changed, message):
     monkeypatch.setattr(keeper, "compile_apart", lambda wanted: pytest.fail("it was compiled"))
     said = []
     monkeypatch.setattr(alone, "_refuse", lambda asked, error: said.append(str(error)))
-    alone._compile(question(**changed))
+    asked = question(**changed)
+    alone._compile(asked)
     assert len(said) == 1 and message in said[0], said
     assert not artifacts.kept()
+    assert asked.made_of not in alone._failed  # nobody says so of what others will ask for
+
+
+def test_a_keeper_fails_once_at_what_many_ask_for(alone, monkeypatch):
+    tried, said = [], []
+
+    def fail(wanted):
+        tried.append(wanted)
+        raise FormatError("iree-compile was stopped")
+    monkeypatch.setattr(keeper, "compile_apart", fail)
+    monkeypatch.setattr(alone, "_refuse", lambda asked, error: said.append(str(error)))
+    for _ in range(3):  # that came before the first was tried
+        alone._compile(question())
+    alone._take(question(text=None))
+    assert len(tried) == 1 and said == ["iree-compile was stopped"] * 4
+
+
+def test_a_keeper_is_not_alone_in_its_folder(alone):
+    """A file of another process goes, or gets its name, while this one counts."""
+    gone = artifacts.folder() / "gone.vmfb.draft"
+    gone.symlink_to(artifacts.folder() / "nothing")
+    assert alone._made(question()).new
+
+
+def test_notes_in_notes():
+    """However deep, they are wrong, and nothing else."""
+    note = '{"signer": "", "signature": "", "digest": "", "bytes": 1, "made_of": "", "target": "", "device": "", "compiler": "", "model": %s}'
+    for depth in range(sys.getrecursionlimit() - 200, sys.getrecursionlimit()):
+        with pytest.raises(DeniedError):
+            artifacts.verify(Path("x"), b".", (note % ("[" * depth + "]" * depth)).encode(), [""])
 
 
 def test_a_keeper_has_limits(alone, monkeypatch):

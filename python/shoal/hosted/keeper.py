@@ -85,8 +85,6 @@ class Keeper:
             self._give(asked, found)
             return
         try:
-            if asked.made_of in self._failed:
-                raise FormatError(self._failed[asked.made_of])
             self._wanted(asked)
         except (ShoalError, ValueError) as error:
             self._refuse(asked, error)
@@ -99,7 +97,9 @@ class Keeper:
             self._changed.notify()
 
     def _wanted(self, asked: Question) -> tuple[str, str]:
-        """(target, device) of what would be made of a question."""
+        """(target, device) of what would be made of a question; FormatError if that has failed."""
+        if (before := self._failed.get(asked.made_of)) is not None:
+            raise FormatError(before)
         if self.compiler is None:
             raise NotFoundError("the hub has no such artifact, and makes none (shoal hub --artifacts compile)")
         if asked.compiler.decode("ascii", "replace") != self.compiler:
@@ -139,10 +139,6 @@ class Keeper:
         try:
             found = artifacts.find(asked.made_of, [self._own]) or self._made(asked)
         except Exception as error:  # whatever a question leads to, the next one is answered
-            if isinstance(error, FormatError):  # it would end so again
-                self._failed[asked.made_of] = str(error)
-            if len(self._failed) > _MOST_FAILURES:
-                self._failed.popitem(last=False)
             self._refuse(asked, error)
             return
         self._give(asked, found)
@@ -156,10 +152,17 @@ class Keeper:
         wanted = artifacts.Recipe(text, target, device or None, self.compiler)
         if wanted.made_of != asked.made_of:
             raise DeniedError("the digest is of something else")
-        if sum(path.stat().st_size for path in artifacts.folder().iterdir()) > _MOST_KEPT:
+        if _bytes_of(artifacts.folder()) > _MOST_KEPT:
             raise NotFoundError(f"the hub's folder of artifacts has more than {_MOST_KEPT >> 30} GiB")
         began = time.monotonic()
-        made = artifacts.keep(wanted, compile_apart(wanted))
+        try:
+            data = compile_apart(wanted)
+        except FormatError as error:  # it would end so again
+            self._failed[wanted.made_of] = str(error)
+            if len(self._failed) > _MOST_FAILURES:
+                self._failed.popitem(last=False)
+            raise
+        made = artifacts.keep(wanted, data)
         if made.path is None:
             raise NotFoundError("the hub cannot write into its folder of artifacts")
         print(f"keeper: compiled {wanted.made_of} for {target}{f':{device}' if device else ''} in {time.monotonic() - began:.1f} s",
@@ -192,6 +195,15 @@ def compile_apart(wanted: Recipe) -> bytes:
         return path.read_bytes()
 
 
+def _bytes_of(folder: pathlib.Path) -> int:
+    """Of all files in it, while others write there, too."""
+    total = 0
+    for path in folder.iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            total += path.stat().st_size
+    return total
+
+
 def _version() -> str:
     from importlib.metadata import version
     artifacts.iree_compiler()
@@ -200,6 +212,8 @@ def _version() -> str:
 
 def serve(hub: str | None, compiles: bool) -> None:
     """Keeps artifacts for a hub, until it is gone."""
+    for number in (signal.SIGINT, signal.SIGTERM):  # the folder of what is being compiled goes, too
+        signal.signal(number, lambda number, frame: sys.exit(128 + number))
     keeper = Keeper(hub, compiles)
     print(f"keeper: gives artifacts of {artifacts.folder()}, signed by {keeper._own}"
           + (f", and compiles by iree-compile {keeper.compiler}" if keeper.compiler else ""), file=sys.stderr, flush=True)
