@@ -527,12 +527,16 @@ def test_a_keeper_is_not_alone_in_its_folder(alone):
     assert alone._made(question()).new
 
 
-def test_notes_in_notes():
-    """However deep, they are wrong, and nothing else."""
-    note = '{"signer": "", "signature": "", "digest": "", "bytes": 1, "made_of": "", "target": "", "device": "", "compiler": "", "model": %s}'
+def test_notes_that_are_none():
+    """Lists in lists, however deep, are wrong, and nothing else; a signer that is no key is not told to people."""
+    note = ('{"signer": "%s", "signature": "", "digest": "", "bytes": 1, "made_of": "", "target": "", "device": "", "compiler": "", '
+            '"model": %s}')
     for depth in range(sys.getrecursionlimit() - 200, sys.getrecursionlimit()):
         with pytest.raises(DeniedError):
-            artifacts.verify(Path("x"), b".", (note % ("[" * depth + "]" * depth)).encode(), [""])
+            artifacts.verify(Path("x"), b".", (note % ("", "[" * depth + "]" * depth)).encode(), [""])
+    for signer in ("ab" * 30000, "ab" * 31, "AB" * 32, "ab " * 32, r"\n" + "ab" * 32):
+        with pytest.raises(DeniedError, match="^x.sig: is no note of an artifact$"):
+            artifacts.verify(Path("x"), b".", (note % (signer, "0")).encode(), ["ab" * 32])
 
 
 def test_a_keeper_has_limits(alone, monkeypatch):

@@ -275,12 +275,14 @@ def verify(path: pathlib.Path, data: bytes, written: bytes, signers: Collection[
         digest, size, public = note["digest"], note["bytes"], bytes.fromhex(by)
         if missing := set(_NOTE) - set(note):
             raise KeyError(missing)
+        if len(public) != 32 or by != public.hex():  # it is told to people
+            raise ValueError(by)
         message = _message(note)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise DeniedError(f"{_beside(path)}: is no note of an artifact") from None
     if by not in (trusted := [one.lower() for one in signers]):
         raise DeniedError(f"{path}: is signed by {by}, not by {' or '.join(trusted)}")
-    if len(signature) != 64 or len(public) != 32 or _sodium().crypto_sign_verify_detached(
+    if len(signature) != 64 or _sodium().crypto_sign_verify_detached(
             signature, message, ctypes.c_ulonglong(len(message)), public):
         raise DeniedError(f"{_beside(path)}: the signature is not that of {by}")
     if len(data) != size or hashlib.blake2b(data, digest_size=32).hexdigest() != digest:
