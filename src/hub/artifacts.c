@@ -63,6 +63,15 @@ void hub_artifact_ask(hub *h, hub_peer *peer, Shoal__ArtifactAsk *ask) {
     hub_send(h->artifacts.keeper, SHOAL__KIND__ARTIFACT_WANTED, &ask->base);
 }
 
+shoal_status hub_artifact_refuse(hub_peer *peer, const void *body, size_t bytes) {
+    ProtobufCMessage *ask;
+    SHOAL_TRY(wire_unpack(&shoal__artifact_ask__descriptor, body, bytes, &ask));
+    refuse(peer, ((const Shoal__ArtifactAsk *)ask)->token, SHOAL_BUSY,
+           "the hub holds as much for this user as it may");
+    wire_unpacked_free(ask);
+    return SHOAL_OK;
+}
+
 static void begin(hub *h, hub_peer *peer) {
     if (!h->artifacts.given || !wire_link_proof(peer->link)->local) {
         hub_strange(peer, "that it keeps artifacts, as only the hub's own user may");

@@ -27,6 +27,9 @@ typedef struct hub_artifacts {
 
 /* The messages are changed, and sent on. */
 void hub_artifact_ask(hub *h, struct hub_peer *peer, Shoal__ArtifactAsk *ask);
+/* A question that may not wait for its turn. */
+shoal_status hub_artifact_refuse(struct hub_peer *peer, const void *body,
+                                 size_t bytes) SHOAL_CHECK_RESULT;
 /* Of the keeper: that it is one, or an answer. */
 void hub_artifact_take(hub *h, struct hub_peer *peer, Shoal__Artifact *artifact);
 /* A member has left: it was the keeper, or needs no answer. */

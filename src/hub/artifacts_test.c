@@ -173,6 +173,26 @@ static void test_floods(void **state) {
     assert_int_equal(member(p, 1)->strange, 0);
 }
 
+/* Who may ask for no more now is told so, and goes on as a worker. */
+static void test_one_that_may_not_wait(void **state) {
+    pool *p = *state;
+    hub_keep_artifacts(p->h, signer);
+    keep(p, 1);
+    hub_peer *greedy = of_another(p, 0, 1), *other = of_another(p, 1, 2);
+    p->turns = true;
+    greedy->user->free_at = other->user->asked_at = base_now() + 3600 * BASE_SECOND;
+    greedy->user->held += HUB_MAX_HELD / 3;
+    ask(p, 0, 5);
+    assert_int_equal(p->n_given, 1);
+    assert_int_equal(p->given->token, 5);
+    assert_int_equal(p->given->error->status, SHOAL_BUSY);
+    assert_int_equal(p->n_wanted, 0);
+    greedy->user->held -= HUB_MAX_HELD / 3;
+    ask(p, 0, 6);
+    assert_int_equal(greedy->asks.count, 1);
+    p->turns = false;
+}
+
 static void test_the_keeper_leaves(void **state) {
     pool *p = *state;
     hub_keep_artifacts(p->h, signer);
@@ -198,6 +218,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_questions_and_answers, setup, teardown),
         cmocka_unit_test_setup_teardown(test_questions_that_make_no_sense, setup, teardown),
         cmocka_unit_test_setup_teardown(test_floods, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_one_that_may_not_wait, setup, teardown),
         cmocka_unit_test_setup_teardown(test_the_keeper_leaves, setup, teardown),
     };
     return cmocka_run_group_tests_name("artifacts", tests, NULL, NULL);
