@@ -148,6 +148,7 @@ static void print_main_page(void) {
          "machine.\n"
          ".TP\nSHOAL_MODELS\nFolders, with colons between them, where model files are looked for; "
          "missing ones are fetched into the first.\n"
+         ".TP\nSHOAL_ARTIFACTS\nWhose artifacts a worker runs: own, or hub.\n"
          ".TP\nSHOAL_INSTRUCTION_LOG\nA file to which all events are written.\n"
          ".SH EXIT STATUS\n0 for success, 1 for a failure, 2 for wrong usage.");
 }

@@ -6,11 +6,14 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum {
     KEY_DAEMON = 0x100,
@@ -21,8 +24,11 @@ enum {
     KEY_ONCE,
     KEY_MODELS,
     KEY_PANELS,
-    KEY_BACKEND
+    KEY_BACKEND,
+    KEY_ARTIFACTS
 };
+enum { KEEPER_ENDS_S = 5 };
+extern char **environ;
 
 #define DAEMON_OPTION                                                                              \
     {                                                                                              \
@@ -67,6 +73,8 @@ typedef struct hub_input {
     const char *name;    /* of the daemon */
     const char *metrics; /* where they are served; NULL: nowhere */
     view_server *server;
+    const char *artifacts; /* what the keeper gives; NULL: there is none */
+    pid_t keeper;
     bool failed;
 } hub_input;
 
@@ -84,6 +92,12 @@ static const struct argp_option hub_options[] = {
      "With --listen: the UDP port for announcements on that network, or off (default: "
      "SHOAL_BEACON, else 7400)",
      0},
+    {"artifacts", KEY_ARTIFACTS, "WHAT", 0,
+     "Give workers artifacts of IREE, signed by this user: kept, those that 'shoal compile' has "
+     "made "
+     "here; compile, also those that they ask for. A process of its own does that, in the "
+     "interpreter that SHOAL_PYTHON names (default: python3)",
+     0},
     {"panels", KEY_PANELS, "N", OPTION_HIDDEN,
      "For tests: compute all that can be in N parts while it comes and goes", 0},
     DAEMON_OPTION,
@@ -96,6 +110,12 @@ static void take_hub(void *to, int key, char *arg) {
     case 'a': in->options.address = arg; break;
     case KEY_LISTEN: in->options.listen = args_more("--listen", &in->listen, arg); break;
     case KEY_BEACON: in->options.beacon = arg; break;
+    case KEY_ARTIFACTS:
+        if (strcmp(arg, "kept") != 0 && strcmp(arg, "compile") != 0)
+            cmd_usage("--artifacts '%s': must be kept or compile", arg);
+        in->artifacts = arg;
+        in->options.artifacts = true;
+        break;
     case KEY_PANELS: in->options.panels = (uint32_t)args_count("--panels", arg, 0, 64); break;
     case KEY_DAEMON:
         in->background = true;
@@ -125,6 +145,28 @@ static bool start_metrics(hub_input *in, const char *addresses) {
     return true;
 }
 
+/* A process of its own, so that nothing that it looks at is looked at by the hub. It ends with it.
+ */
+static pid_t start_keeper(const char *what, const char *addresses) {
+    const char *const words[] = {"shoal", "compile", "--serve", what, "--hub", addresses, NULL};
+    pid_t child = 0;
+    fflush(NULL);
+    int code = posix_spawn(&child, "/proc/self/exe", NULL, NULL, (char *const *)words, environ);
+    if (code != 0) cmd_fail("starting the keeper of artifacts: %s", strerror(code));
+    return code == 0 ? child : 0;
+}
+
+/* One that is stopped, or does not get to it, is not waited for. */
+static void end_keeper(pid_t keeper) {
+    if (keeper <= 0) return;
+    kill(keeper, SIGTERM);
+    double until = cmd_now() + KEEPER_ENDS_S;
+    while (waitpid(keeper, NULL, WNOHANG) == 0) {
+        if (cmd_now() >= until) kill(keeper, SIGKILL);
+        usleep(5000);
+    }
+}
+
 static void hub_ready(void *context, const char *addresses) {
     hub_input *in = context;
     tell("listening", "address", addresses, "hub: listening at %s", addresses);
@@ -137,6 +179,7 @@ static void hub_ready(void *context, const char *addresses) {
     }
     fflush(stdout);
     daemon_ready();
+    if (in->artifacts != NULL) in->keeper = start_keeper(in->artifacts, addresses);
 }
 
 static int run_hub(const cmd_command *self, int argc, char **argv) {
@@ -152,6 +195,7 @@ static int run_hub(const cmd_command *self, int argc, char **argv) {
     cmd_catch_signals();
     raise_descriptors();
     int code = cmd_try(shoal_hub_run(&in.options));
+    end_keeper(in.keeper);
     view_server_stop(&in.server);
     daemon_end();
     if (code != CMD_OK || in.failed) return CMD_FAILED;
@@ -201,6 +245,11 @@ static const struct argp_option worker_options[] = {
     {"beacon", KEY_BEACON, "PORT", 0,
      "The UDP port at which hubs announce themselves, or off (default: SHOAL_BEACON, else 7400)",
      0},
+    {"artifacts", KEY_ARTIFACTS, "WHOSE", 0,
+     "Whose artifacts of IREE, which are machine code, are run here: own, those that this user has "
+     "signed; hub, also those that the user who runs the hub has signed (default: SHOAL_ARTIFACTS, "
+     "else own)",
+     0},
     {"once", KEY_ONCE, NULL, 0, "Stop when the hub is gone, instead of waiting for it to return",
      0},
     DAEMON_OPTION,
@@ -231,6 +280,11 @@ static void take_worker(void *input, int key, char *arg) {
     case KEY_MODELS: options->models = arg; break;
     case KEY_LISTEN: options->listen = args_more("--listen", &in->listen, arg); break;
     case KEY_BEACON: options->beacon = arg; break;
+    case KEY_ARTIFACTS:
+        if (strcmp(arg, "own") != 0 && strcmp(arg, "hub") != 0)
+            cmd_usage("--artifacts '%s': must be own or hub", arg);
+        options->artifacts = arg;
+        break;
     case KEY_ONCE: options->rejoin = false; break;
     case KEY_DAEMON:
         in->background = true;

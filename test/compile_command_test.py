@@ -57,13 +57,13 @@ def test_an_artifact_is_made_once(model, home, capsys):
     first, = run(capsys, model, "--json")
     again, = run(capsys, model, "--json")
     assert first["new"] and not again["new"] and {**first, "new": False} == again
-    assert (first["target"], first["device"], first["model"]) == ("llvm-cpu", "host", "model.mlir")
+    assert (first["target"], first["device"], first["model"]) == ("llvm-cpu", artifacts.processor(), "model.mlir")
     runs(first["file"])
     assert pathlib.Path(first["file"]).parent == home / "cache" / "shoal" / "iree"
     assert stat.S_IMODE((home / "cache" / "shoal" / "iree").stat().st_mode) == 0o700
     secret = home / "config" / "shoal" / "artifacts"
     assert stat.S_IMODE(secret.stat().st_mode) == 0o600
-    assert first["file"] in run(capsys, "--list") and "model.mlir for llvm-cpu (host)" in run(capsys, "--list")
+    assert first["file"] in run(capsys, "--list") and f"model.mlir for llvm-cpu ({artifacts.processor()})" in run(capsys, "--list")
     assert [row["digest"] for row in run(capsys, "--list", "--json")].count(first["digest"]) == 1
 
 
@@ -134,12 +134,17 @@ def test_a_key_that_others_can_read(model, tmp_path, capsys, monkeypatch):
     (["--target", "tpu"], 2, "'tpu' is no target; there are llvm-cpu, cuda, rocm, vulkan, metal"),
     (["--target", "metal:m3"], 2, "metal: 'm3': there are no models of such devices to choose from; leave it out"),
     (["--target", "cuda:sm_1"], 1, " for cuda (sm_1, if it knows that): "),
+    (["--target", "llvm-cpu:x86_64+mmx9"], 2, "x86_64 has no 'mmx9'; there are sse3, ssse3"),
+    (["--target", "llvm-cpu:x86_64+avx+sse3"], 2, "each is named once, in this order: sse3, ssse3"),
+    (["--target", "llvm-cpu:znver4+avx"], 2, "processors of kind znver4 are not known; there are x86_64, aarch64"),
     (["--target-cpu", "i99"], 1, " for llvm-cpu (i99, if it knows that): Unknown CPU for target architecture"),
     (["--target", "cuda", "--target", "rocm", "-o", "x"], 2, "compile: --output: one file for 2 targets"),
     (["--target", "llvm-cpu:znver4", "--target-cpu", "znver3"], 2, "both name a device; give one"),
     (["--signer", "00"], 2, "--signer says who has to have signed"),
     (["--unheard"], 2, "compile: unrecognized arguments: --unheard"),
     (["--list"], 2, "compile: --list stands alone"),
+    (["--serve", "kept"], 2, "compile: --serve stands alone, with --hub"),
+    (["--hub", "shm:x"], 2, "compile: --hub says which hub --serve is for"),
     (["--function", "f"], 1, "there is no function @f"),
 ])
 def test_errors(model, capsys, words, code, message):

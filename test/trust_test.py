@@ -92,12 +92,12 @@ def await_true(condition, seconds, what):
 
 
 class Site:
-    """A hub that listens on TCP, and other machines. prefix: before the hub's command."""
+    """A hub that listens on TCP, and other machines. prefix: before the hub's command. hub: more words of it."""
 
-    def __init__(self, root, prefix=()):
+    def __init__(self, root, prefix=(), hub=()):
         self.root, self.machines = root, {}
         self.hub_machine = self.machine("home", prefix)
-        self.hub = self.hub_machine.start("hub", "--listen", "127.0.0.1:0")
+        self.hub = self.hub_machine.start("hub", "--listen", "127.0.0.1:0", *hub)
         self.address = re.search(r"tcp://127\.0\.0\.1:(\d+)", self.hub.first)[0]
         self.port = int(self.address.rsplit(":", 1)[1])
         self.token = self.hub_machine.run("invite")[0].strip()

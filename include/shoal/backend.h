@@ -57,6 +57,21 @@ typedef struct shoal_point {
 struct shoal_backend;
 struct shoal_operation;
 
+/* A question for an artifact: machine code that was made of a program for a kind of device. */
+typedef struct shoal_artifact_ask {
+    uint8_t made_of[32]; /* digest of all that it is made of */
+    const char *target, *device, *compiler;
+    const char *text; /* what it is made of; NULL: none is to be made */
+} shoal_artifact_ask;
+
+/* What the pool has of it: the file, on this machine by now, and the note that the hub's keeper has
+ * signed. Neither was looked into but for the file's digest. */
+typedef struct shoal_artifact {
+    char *path; /* these two are freed with free() */
+    char *note;
+    size_t note_bytes;
+} shoal_artifact;
+
 /* What the host offers a backend, so that a plug-in links against nothing. */
 typedef struct shoal_host {
     uint32_t abi; /* SHOAL_BACKEND_ABI */
@@ -82,6 +97,13 @@ typedef struct shoal_host {
     /* A graph as the text of a StableHLO module, in terms of the standard alone; the caller frees
      * *out with free(). Fails with UNSUPPORTED for what the standard has no words for. */
     shoal_status (*graph_text)(const shoal_graph *graph, char **out);
+    /* Of the pool for which this thread compiles: the public key (Ed25519) by which its hub signs
+     * artifacts, and whether this process takes them for that alone. NOT_FOUND where there is no
+     * such pool. This and the next one came later: a host may be smaller. */
+    shoal_status (*artifact_key)(uint8_t out[32], bool *trusted);
+    /* Asks that pool for an artifact, and waits for it. Fails with NOT_FOUND where it has none,
+     * BUSY where it may be asked again later, TIMEOUT, LOST, CLOSED. */
+    shoal_status (*artifact_fetch)(const shoal_artifact_ask *ask, shoal_artifact *out);
 } shoal_host;
 
 typedef struct shoal_device shoal_device;         /* an opened device */

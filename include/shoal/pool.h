@@ -39,6 +39,9 @@ typedef struct shoal_hub_options {
     /* For tests: exchanges overlap with computing in so many panels along an axis (2 to 64); 0:
      * where that is faster, in as many as are best. */
     uint32_t panels;
+    /* Its members may ask for artifacts (machine code made of programs), which a keeper of this
+     * user gives (below): they are told the public key by which this user signs them. */
+    bool artifacts;
 } shoal_hub_options;
 /* Runs a hub in this thread until stopped. Fails with BUSY when the address is in use, and with
  * INVALID or IO. */
@@ -72,10 +75,51 @@ typedef struct shoal_worker_options {
      * missing files are fetched into the first. NULL: SHOAL_MODELS, else "models" in the user's
      * cache folder, and those of llama.cpp and Hugging Face. */
     const char *models;
+    /* Whose artifacts, which are machine code, its backends run: "own", those that this user has
+     * signed; "hub", those that the hub's user has signed, too. NULL: SHOAL_ARTIFACTS, else
+     * "own". */
+    const char *artifacts;
 } shoal_worker_options;
 /* Runs a worker in this thread until stopped; without `rejoin` also until the hub is lost (LOST,
  * within 3 s). The values that it holds are lost to the pool when it leaves. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_worker_run(const shoal_worker_options *options);
+
+/* ---- artifacts ----
+ *
+ * The keeper is a process of the hub's own user that gives workers artifacts. It is told what they
+ * ask for, and answers; the files go as those of models do, as digests name them. */
+
+typedef struct shoal_keeper shoal_keeper;
+/* Joins a hub as its keeper. address: of the hub; NULL: "shm:hub". folder: of the files that
+ * members may fetch. Fails as joining does; a hub that has no artifacts, or another keeper, ends it
+ * soon (LOST). */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_keeper_open(const char *address, const char *folder,
+                                                            shoal_keeper **out);
+SHOAL_API void shoal_keeper_close(shoal_keeper **keeper);
+
+/* What a worker asks for: valid until the next call of shoal_keeper_next. Words and text are as the
+ * worker gave them. */
+typedef struct shoal_wanted {
+    uint64_t token;
+    const char *made_of; /* a digest, 64 hexadecimal digits */
+    const char *target, *device, *compiler;
+    const char *text; /* ends with 0; NULL: none was sent */
+    size_t text_bytes;
+    uint32_t user; /* whose the worker is: a number that the hub gave */
+} shoal_wanted;
+/* Waits for the next question. Fails with TIMEOUT, and with LOST when the hub is gone. One thread.
+ */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_keeper_next(shoal_keeper *keeper,
+                                                            uint32_t timeout_ms, shoal_wanted *out);
+/* Answers with a file and its note. The file must not change from then on. Any thread. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_keeper_give(shoal_keeper *keeper, uint64_t token,
+                                                            const char *path, const void *note,
+                                                            size_t note_bytes);
+/* Answers that there is none, and why: NOT_FOUND, BUSY (it may be asked again); or, with OK, that
+ * it would be made of the text, which is to be sent. Any thread. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_keeper_refuse(shoal_keeper *keeper, uint64_t token,
+                                                              shoal_status why,
+                                                              const char *message);
 
 /* ---- enrolment: users on other machines ----
  *

@@ -327,6 +327,7 @@ PyMODINIT_FUNC PyInit__shoal(void) {
         PyModule_AddFunctions(module, replay_functions) ||
         PyModule_AddFunctions(module, kernel_functions) ||
         PyModule_AddFunctions(module, hosted_functions) ||
+        PyModule_AddFunctions(module, artifact_functions) ||
         PyModule_AddObjectRef(module, "Buffer", (PyObject *)hosted_buffer_type) ||
         PyModule_AddObjectRef(module, "hosting", hosting) ||
         PyModule_AddObjectRef(module, "Function", (PyObject *)function_type) ||

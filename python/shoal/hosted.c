@@ -91,7 +91,7 @@ shoal_status hosted_take_exception(char *out, size_t room) {
 }
 
 static shoal_status fail_by_exception(const shoal_host *host, const char *who) {
-    char text[480];
+    char text[800];
     shoal_status status = hosted_take_exception(text, sizeof text);
     return host->fail(status, "%s: %s", who, text);
 }
@@ -263,6 +263,10 @@ static size_t type_bytes(const shoal_type *type) {
     return bytes;
 }
 
+static _Thread_local const shoal_host *compiling;
+
+const shoal_host *hosted_compiling(void) { return compiling; }
+
 /* The text of a graph, for a backend that says that it wants it; else None. NULL with an exception,
  * or with the host's message. */
 static PyObject *text_object(const shoal_device *device, const shoal_graph *g) {
@@ -288,9 +292,12 @@ static shoal_status compile_object(shoal_device *device, const shoal_graph *g, c
     flags = PyTuple_New(g->n_inputs);
     for (uint32_t i = 0; flags && i < g->n_inputs; i++)
         if (PyTuple_SetItem(flags, i, PyBool_FromLong(frozen && frozen[i]))) Py_CLEAR(flags);
+    const shoal_host *before = compiling;
+    compiling = device->host;
     PyObject *made =
         graph && flags ? PyObject_CallMethod(device->object, "_compile", "OOO", graph, flags, text)
                        : NULL;
+    compiling = before;
     unsigned long long bytes = 0;
     if (made && PyArg_ParseTuple(made, "OK", program, &bytes)) Py_INCREF(*program);
     *workspace = (size_t)bytes;

@@ -41,6 +41,9 @@ PyObject *hosted_buffer_object(shoal_memory *memory, void *data, size_t bytes, b
 extern PyTypeObject *hosted_buffer_type;
 extern PyType_Spec hosted_buffer_spec;
 extern PyMethodDef hosted_functions[];
+extern PyMethodDef artifact_functions[];
+/* Of the device that has this thread compile; NULL: none does. */
+const shoal_host *hosted_compiling(void);
 /* What a process that is no Python program calls (shoal_python, in shoal/backend.h), as a capsule.
  */
 PyObject *hosted_capsule(void);

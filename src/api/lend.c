@@ -22,6 +22,7 @@ typedef struct lend {
     api_devices devices;
     const char *named; /* the hub, if the user named one */
     uint16_t port;     /* where beacons come, 0: off */
+    bool trusts_hub;   /* for artifacts */
     char name[64];     /* that the hub gave, to be asked for again */
     char hub[ADDRESS]; /* joined last, or tried */
     bool joined;       /* this time */
@@ -38,6 +39,14 @@ static shoal_status find_devices(const shoal_worker_options *options, api_device
         out->list[i].memory = options->memory;
     }
     return SHOAL_OK;
+}
+
+static shoal_status find_trust(const char *given, bool *out) {
+    if (!given) given = getenv("SHOAL_ARTIFACTS");
+    *out = given && !strcmp(given, "hub");
+    if (!given || !*given || *out || !strcmp(given, "own")) return SHOAL_OK;
+    return base_fail(SHOAL_INVALID, "artifacts of '%.64s'; there are those of own and of hub",
+                     given);
 }
 
 static bool stopped(const lend *l) { return base_stopped(l->options.stop); }
@@ -88,6 +97,7 @@ static shoal_status live(lend *l) {
     worker_options w = {.name = *l->name ? l->name : l->options.name,
                         .role = SHOAL__ROLE__WORKER,
                         .models = l->options.models,
+                        .trusts_hub = l->trusts_hub,
                         .devices = l->devices.list,
                         .n_devices = l->devices.n};
     worker *self = NULL;
@@ -182,6 +192,7 @@ shoal_status shoal_worker_run(const shoal_worker_options *given) {
     memcpy(&l.options, given, given->size);
     SHOAL_TRY(find_devices(&l.options, &l.devices));
     SHOAL_TRY(wire_beacon_port(l.options.beacon, &l.port));
+    SHOAL_TRY(find_trust(l.options.artifacts, &l.trusts_hub));
     l.named = l.options.hub ? l.options.hub : getenv("SHOAL_HUB");
     if (l.named && !*l.named) l.named = NULL;
     if (l.named && strlen(l.named) >= sizeof l.hub)

@@ -79,6 +79,13 @@ static void announce(const wire_peer *wire, uint16_t port, wire_announcer *out) 
     free(all);
 }
 
+static shoal_status keep_artifacts(hub *h) {
+    uint8_t key[WIRE_KEY];
+    SHOAL_TRY(wire_keys_artifacts(key));
+    hub_keep_artifacts(h, key);
+    return SHOAL_OK;
+}
+
 shoal_status shoal_hub_run(const shoal_hub_options *given) {
     shoal_hub_options options = {0};
     if (!given->size || given->size > sizeof options)
@@ -99,6 +106,7 @@ shoal_status shoal_hub_run(const shoal_hub_options *given) {
     SHOAL_TRY(wire_peer_new(&hello, &wire));
     shoal_status status = hub_new(wire, &h);
     if (status == SHOAL_OK) status = hub_set_panels(h, options.panels);
+    if (status == SHOAL_OK && options.artifacts) status = keep_artifacts(h);
     if (status == SHOAL_OK)
         status = wire_listen(wire, options.address ? options.address : default_hub);
     if (status == SHOAL_OK && options.listen) status = listen_wide(wire, options.listen);

@@ -5,6 +5,7 @@
 #include "backend/ggml/ggml.h"
 #include "backend/null/null.h"
 #include "backend/opencl/opencl.h"
+#include "backend/pool.h"
 #include "backend/python.h"
 #include "backend/ref/ref.h"
 #include "base/fence.h"
@@ -39,6 +40,8 @@ static const shoal_host host = {
     .backend_find = backend_find,
     .operation_add = shoal_operation_add,
     .graph_text = hlo_graph_text,
+    .artifact_key = backend_artifact_key,
+    .artifact_fetch = backend_artifact_fetch,
 };
 
 bool backend_is_lent(const shoal_backend *backend) {

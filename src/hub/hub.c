@@ -200,6 +200,8 @@ static const struct {
     {SHOAL__KIND__DEVICE_LOST, &shoal__device_lost__descriptor},
     {SHOAL__KIND__WAITS, &shoal__waits__descriptor},
     {SHOAL__KIND__NEWS, &shoal__news__descriptor},
+    {SHOAL__KIND__ARTIFACT_ASK, &shoal__artifact_ask__descriptor},
+    {SHOAL__KIND__ARTIFACT, &shoal__artifact__descriptor},
 };
 
 shoal_status hub_handle(hub *h, hub_peer *peer, Shoal__Kind kind, const void *body, size_t bytes) {
@@ -255,6 +257,10 @@ shoal_status hub_handle(hub *h, hub_peer *peer, Shoal__Kind kind, const void *bo
         if (!hub_news_take(peer, (Shoal__News *)message, bytes)) goto out;
         return SHOAL_OK; /* it is kept */
     case SHOAL__KIND__RECORDED: hub_events_pass(h, peer, (Shoal__Events *)message); goto out;
+    case SHOAL__KIND__ARTIFACT_ASK:
+        hub_artifact_ask(h, peer, (Shoal__ArtifactAsk *)message);
+        goto out;
+    case SHOAL__KIND__ARTIFACT: hub_artifact_take(h, peer, (Shoal__Artifact *)message); goto out;
     default: answer_explain(h, peer, (const Shoal__ExplainAsk *)message); goto out;
     }
     status = hub_apply(h, &event);
@@ -424,6 +430,10 @@ static shoal_status fill_welcome(const hub *h, const hub_peer *peer, Shoal__Welc
     if (!welcome->name || !welcome->slots) return base_fail(SHOAL_NO_MEMORY, "no memory");
     for (uint32_t i = 0; i < peer->n_slots; i++) welcome->slots[i] = peer->slots[i]->number;
     welcome->n_slots = peer->n_slots;
+    if (!h->artifacts.given) return SHOAL_OK;
+    welcome->artifacts = (ProtobufCBinaryData){WIRE_KEY, malloc(WIRE_KEY)};
+    if (!welcome->artifacts.data) return base_fail(SHOAL_NO_MEMORY, "no memory");
+    memcpy(welcome->artifacts.data, h->artifacts.signer, WIRE_KEY);
     return SHOAL_OK;
 }
 
@@ -434,6 +444,7 @@ static void leave(hub *h, hub_peer *peer, shoal_status why, const char *reason) 
     hub_event event = {.kind = HUB_LEAVE, .peer = peer, .u.leave = {why, reason}};
     if (hub_apply(h, &event) != SHOAL_OK) base_log(BASE_ERROR, "hub", "%s", shoal_error_message());
     hub_user_charge(h, peer->user, start);
+    hub_artifacts_leave(h, peer);
     hub_asks_drop(peer);
     hub_user_leave(h, peer->user);
     hub_peer_free(peer);
@@ -564,6 +575,7 @@ void hub_destroy(hub **out) {
     base_map_fini(&h->slots);
     base_events_fini(&h->events);
     free(h->doubts.data);
+    free(h->artifacts.wanted.data);
     free(h->loss);
     free(h);
 }

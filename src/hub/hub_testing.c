@@ -9,6 +9,8 @@ static shoal_status opened(void *context, wire_link *link, const Shoal__Hello *h
         p->sessions[p->n_ends] = welcome->session;
         p->ends[p->n_ends++] = link;
     }
+    p->has_signer = welcome->artifacts.len == WIRE_KEY;
+    if (p->has_signer) memcpy(p->signer, welcome->artifacts.data, WIRE_KEY);
     return SHOAL_OK;
 }
 
@@ -55,6 +57,18 @@ static shoal_status message(void *context, wire_link *link, Shoal__Kind kind, co
         if (p->relayed) shoal__relay__free_unpacked(p->relayed, NULL);
         p->relayed = shoal__relay__unpack(NULL, bytes, body);
         assert_non_null(p->relayed);
+    }
+    if (kind == SHOAL__KIND__ARTIFACT_WANTED) {
+        if (p->wanted) shoal__artifact_ask__free_unpacked(p->wanted, NULL);
+        p->wanted = shoal__artifact_ask__unpack(NULL, bytes, body);
+        assert_non_null(p->wanted);
+        p->n_wanted++;
+    }
+    if (kind == SHOAL__KIND__ARTIFACT_GIVEN) {
+        if (p->given) shoal__artifact__free_unpacked(p->given, NULL);
+        p->given = shoal__artifact__unpack(NULL, bytes, body);
+        assert_non_null(p->given);
+        p->n_given++;
     }
     if (kind == SHOAL__KIND__FREE) {
         Shoal__Release *release = shoal__release__unpack(NULL, bytes, body);
@@ -122,6 +136,8 @@ int teardown(void **state) {
     hub_destroy(&p->h);
     if (p->told) shoal__status__free_unpacked(p->told, NULL);
     if (p->relayed) shoal__relay__free_unpacked(p->relayed, NULL);
+    if (p->wanted) shoal__artifact_ask__free_unpacked(p->wanted, NULL);
+    if (p->given) shoal__artifact__free_unpacked(p->given, NULL);
     free(p);
     return 0;
 }

@@ -27,11 +27,16 @@ typedef struct pool {
     uint32_t n_ends;
     uint32_t runs[MEMBERS + 1]; /* instances handed out, by session */
     uint64_t last[MEMBERS + 1];
-    size_t news, outcomes; /* messages of what is through, and what they told, */
-    size_t parts;          /* of which so many are of parts of programs */
-    size_t freed;          /* values that members were told to free, */
-    size_t freed_before;   /* and those before the last run */
-    Shoal__Relay *relayed; /* the last */
+    size_t news, outcomes;      /* messages of what is through, and what they told, */
+    size_t parts;               /* of which so many are of parts of programs */
+    size_t freed;               /* values that members were told to free, */
+    size_t freed_before;        /* and those before the last run */
+    Shoal__Relay *relayed;      /* the last */
+    Shoal__ArtifactAsk *wanted; /* what the keeper was asked last, */
+    Shoal__Artifact *given;     /* and what was answered, */
+    size_t n_wanted, n_given;   /* and how often */
+    bool has_signer;            /* the last that joined was told a key for artifacts, */
+    uint8_t signer[WIRE_KEY];   /* this one */
     bool turns; /* users wait for theirs: else nobody does, however slow this machine is */
     shoal_status why;
     char reason[256];

@@ -8,6 +8,7 @@
 #include "base/map.h"
 #include "base/speed.h"
 #include "base/vec.h"
+#include "hub/artifacts.h"
 #include "hub/hub.h"
 #include "plan/lower.h"
 #include "shoal/shoal.h"
@@ -46,6 +47,7 @@ typedef struct hub_user {
     uint32_t members;
     wire_account *relayed; /* bytes that wait for others, by way of the hub */
     uint64_t held;         /* bytes that the hub has for its sessions */
+    uint64_t wanted;       /* what its questions for artifacts count that are not answered */
     int64_t asked_at;      /* when its members asked for something last, */
     int64_t free_at;       /* and when they have waited for the hub's time that they had */
 } hub_user;
@@ -123,7 +125,9 @@ enum {
     HUB_MAX_RELAYED = 192 << 20,      /* bytes on their way by way of the hub, */
     HUB_MAX_QUEUED = 1 << 30,         /* and in all that wait to be read, */
     HUB_MUCH_QUEUED = 1 << 20,        /* of which so many of a member are looked into, */
-    HUB_UNREAD_S = 30                 /* and so long may nothing of them be read */
+    HUB_UNREAD_S = 30,                /* and so long may nothing of them be read */
+    HUB_MAX_WANTED = 256 << 20,       /* questions for artifacts: bytes of their texts, */
+    HUB_WANTED_HELD = 256 << 10       /* and for each, as it takes the keeper's time */
 };
 
 /* Of what the hub holds for sessions (values, programs, how values were made): one user's at most
@@ -341,6 +345,7 @@ struct hub {
     uint64_t pruned_epoch, pruned_speeds; /* when variants were last pruned */
     bool breakage;                        /* variants have broken since */
     uint64_t losses, reruns;              /* workers that left, programs run again for that */
+    hub_artifacts artifacts;
 };
 
 /* ---- events ---- */

@@ -61,7 +61,7 @@ static shoal_status handle(hub *h, hub_peer *peer, Shoal__Kind kind, const void 
 static bool is_question(Shoal__Kind kind) {
     return kind == SHOAL__KIND__SUBMIT || kind == SHOAL__KIND__RELEASE ||
            kind == SHOAL__KIND__STATUS_ASK || kind == SHOAL__KIND__EXPLAIN_ASK ||
-           kind == SHOAL__KIND__EVENTS_ASK;
+           kind == SHOAL__KIND__EVENTS_ASK || kind == SHOAL__KIND__ARTIFACT_ASK;
 }
 
 static uint64_t held(const hub_ask *ask) { return sizeof *ask + ask->bytes; }
@@ -92,8 +92,12 @@ shoal_status hub_turn(hub *h, hub_peer *peer, Shoal__Kind kind, const void *body
     int64_t now = base_now();
     if (!is_question(kind)) return hub_handle(h, peer, kind, body, bytes);
     peer->user->asked_at = now;
-    if (peer->asks.count || !may_ask(h, peer->user, now)) return put(h, peer, kind, body, bytes);
-    return handle(h, peer, kind, body, bytes);
+    if (!peer->asks.count && may_ask(h, peer->user, now)) return handle(h, peer, kind, body, bytes);
+    shoal_status status = put(h, peer, kind, body, bytes);
+    /* What a worker holds for others does not go with what its user may not ask. */
+    if (status == SHOAL_BUSY && kind == SHOAL__KIND__ARTIFACT_ASK)
+        return hub_artifact_refuse(peer, body, bytes);
+    return status;
 }
 
 static void serve_one(hub *h, hub_peer *peer) {

@@ -40,7 +40,7 @@ static void prune(hub *h) {
     int64_t now = base_now();
     for (size_t i = 0; i < h->users.count;) {
         hub_user *user = h->users.data[i];
-        if (user->members || user->held || user->free_at > now ||
+        if (user->members || user->held || user->wanted || user->free_at > now ||
             wire_account_bytes(user->relayed)) {
             i++;
             continue;

@@ -194,6 +194,57 @@ shoal_status wire_keys_own(wire_key_pair *out) {
     return status;
 }
 
+/* ---- the key for artifacts ---- */
+
+/* Under a name that is not taken: the process that makes it first has made it, and those in Python,
+ * which do the same, take no lock. */
+static shoal_status make_artifacts(void) {
+    char draft[64], from[PATH_MAX], to[PATH_MAX], hex[WIRE_KEY_TEXT];
+    uint8_t seed[WIRE_KEY];
+    base_str text = {0};
+    snprintf(draft, sizeof draft, "artifacts.%ld", (long)getpid());
+    SHOAL_TRY(wire_file_path(draft, from, sizeof from));
+    SHOAL_TRY(wire_file_path("artifacts", to, sizeof to));
+    SHOAL_TRY(base_os_random(seed, sizeof seed));
+    base_str_format(&text, "secret %s\n", wire_key_text(seed, hex));
+    shoal_status status = wire_file_write(draft, &text);
+    if (status == SHOAL_OK && link(from, to) && errno != EEXIST)
+        status = base_fail_errno(errno, "writing %s", to);
+    unlink(from);
+    wire_file_forget(&text);
+    sodium_memzero(seed, sizeof seed);
+    sodium_memzero(hex, sizeof hex);
+    return status;
+}
+
+/* False: there is none. */
+static shoal_status read_artifacts(uint8_t out[WIRE_KEY], bool *found) {
+    base_str text = {0};
+    uint8_t seed[WIRE_KEY] = {0}, secret[crypto_sign_SECRETKEYBYTES];
+    shoal_status status = wire_file_read("artifacts", &text);
+    wire_file_cursor c = {.at = status == SHOAL_OK ? text.data : NULL};
+    *found = status == SHOAL_OK && text.size;
+    if (*found && (wire_file_line(&c) != 2 || strcmp(c.words[0], "secret") != 0 ||
+                   strlen(c.words[1]) != WIRE_KEY_TEXT - 1 || !wire_key_parse(c.words[1], seed)))
+        status = base_fail(SHOAL_FORMAT, "the file 'artifacts' in the configuration folder holds "
+                                         "no key: remove it, then a new one is made");
+    if (status == SHOAL_OK && *found) crypto_sign_seed_keypair(out, secret, seed);
+    wire_file_forget(&text);
+    sodium_memzero(seed, sizeof seed);
+    sodium_memzero(secret, sizeof secret);
+    return status;
+}
+
+shoal_status wire_keys_artifacts(uint8_t out[WIRE_KEY]) {
+    bool found;
+    if (sodium_init() < 0) return base_fail(SHOAL_UNSUPPORTED, "libsodium cannot be used here");
+    SHOAL_TRY(read_artifacts(out, &found));
+    if (found) return SHOAL_OK;
+    SHOAL_TRY(make_artifacts());
+    SHOAL_TRY(read_artifacts(out, &found));
+    return found ? SHOAL_OK : base_fail(SHOAL_IO, "the key for artifacts was removed at once");
+}
+
 /* ---- hubs ---- */
 
 shoal_status wire_keys_add_hub(const char *addresses, const uint8_t *key) {

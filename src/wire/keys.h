@@ -6,6 +6,7 @@
  *   tokens  at a hub: public keys of tokens, when each expires, whether it was used, its role
  *   hub     at a hub: its addresses, for tokens
  *   hubs    elsewhere: address and public key of each hub that this user has joined
+ *   artifacts  the seed of the key that signs this user's artifacts (python/shoal/hosted)
  *
  * A token is a key pair of its own: whoever connects with it may enrol a key, once, and nothing
  * else. So there is one way to be recognised (CURVE), and strangers are turned away before they can
@@ -33,6 +34,9 @@ shoal_status wire_key_pair_new(wire_key_pair *out) SHOAL_CHECK_RESULT;
 shoal_status wire_key_pair_derive(wire_key_pair *out) SHOAL_CHECK_RESULT;
 /* This user's own; made when there is none. */
 shoal_status wire_keys_own(wire_key_pair *out) SHOAL_CHECK_RESULT;
+
+/* The public key by which this user signs artifacts (Ed25519); made when there is none. */
+shoal_status wire_keys_artifacts(uint8_t out[WIRE_KEY]) SHOAL_CHECK_RESULT;
 
 /* ---- at a hub (guests.c) ---- */
 

@@ -133,12 +133,41 @@ static void test_one_key(void **state) {
     }
 }
 
+/* The key for artifacts is made once, by whoever is first, and is the seed's that the file holds.
+ */
+static void test_artifacts(void **state) {
+    /* The first test of RFC 8032. */
+    static const char secret[] =
+        "secret 9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60\n";
+    static const char public[] = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a";
+    static const char *const files[] = {"secret 00\n", "public 00\n", "secret\n", "\n", secret};
+    enum { FILES = sizeof files / sizeof *files };
+    uint8_t key[WIRE_KEY], again[WIRE_KEY];
+    char path[PATH_MAX];
+    assert_int_equal(wire_file_path("artifacts", path, sizeof path), SHOAL_OK);
+    assert_int_equal(wire_keys_artifacts(key), SHOAL_OK);
+    assert_int_equal(wire_keys_artifacts(again), SHOAL_OK);
+    assert_memory_equal(key, again, sizeof key);
+    assert_int_equal(chmod(path, 0644), 0);
+    assert_int_equal(wire_keys_artifacts(again), SHOAL_DENIED);
+    assert_non_null(strstr(shoal_error_message(), "is open to others (mode 644): chmod 600 it"));
+    assert_int_equal(chmod(path, 0600), 0);
+    for (size_t i = 0; i < FILES; i++) {
+        FILE *file = fopen(path, "w");
+        assert_non_null(file);
+        fputs(files[i], file);
+        fclose(file);
+        assert_int_equal(wire_keys_artifacts(key), i == FILES - 1 ? SHOAL_OK : SHOAL_FORMAT);
+    }
+    assert_true(wire_key_parse(public, again));
+    assert_memory_equal(key, again, sizeof key);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_files_last),
-        cmocka_unit_test(test_failure),
-        cmocka_unit_test(test_lock_is_held),
-        cmocka_unit_test(test_one_key),
+        cmocka_unit_test(test_files_last),   cmocka_unit_test(test_failure),
+        cmocka_unit_test(test_lock_is_held), cmocka_unit_test(test_one_key),
+        cmocka_unit_test(test_artifacts),
     };
     return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
 }

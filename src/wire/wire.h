@@ -37,6 +37,10 @@ enum { WIRE_BETWEEN = SHOAL__KIND__FILE_ASK, WIRE_ROOM_BETWEEN = 4096 };
 /* Most bytes of a value that travels in messages: numbers such as a learning rate, which change
  * with every step, cost no exchange. */
 enum { WIRE_SMALL = 256 };
+/* Most bytes of the text that an artifact is made of, and of the note beside one. */
+enum { WIRE_MOST_TEXT = 8 << 20, WIRE_MOST_NOTE = 64 << 10 };
+/* Of the digest of what an artifact was made of, and of its own. */
+enum { WIRE_DIGEST = 32 };
 
 /* Numbers from here on are those of parts of files, in place of an instance's. */
 #define WIRE_FILE (UINT64_C(1) << 63)

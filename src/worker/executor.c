@@ -646,6 +646,7 @@ void *worker_executor(void *argument) {
     worker_slot *slot = argument;
     worker *w = slot->worker;
     worker_owed owed = {0}; /* for the first to begin */
+    backend_pool_set(&w->artifacts.pool);
     pthread_mutex_lock(&w->lock);
     while (!w->stopping) {
         worker_collect_garbage(slot);

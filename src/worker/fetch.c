@@ -305,8 +305,8 @@ typedef struct member {
     shoal_status answer; /* OK: it was not asked yet */
 } member;
 
-/* Those that there are, each worker beginning with another one. */
-static shoal_status list_members(worker *w, member **out, size_t *n) {
+/* Those that there are, each worker beginning with another one, but for who is known to have it. */
+static shoal_status list_members(worker *w, uint32_t first, member **out, size_t *n) {
     size_t at = 0;
     uint64_t key;
     void *value;
@@ -321,6 +321,12 @@ static shoal_status list_members(worker *w, member **out, size_t *n) {
         snprintf((*out)[(*n)++].name, sizeof(*out)->name, "%s", peer->name ? peer->name : "?");
     }
     pthread_mutex_unlock(&w->lock);
+    for (size_t i = 1; first && i < *n; i++)
+        if ((*out)[i].number == first) {
+            member other = (*out)[0];
+            (*out)[0] = (*out)[i];
+            (*out)[i] = other;
+        }
     return *out ? SHOAL_OK : base_fail(SHOAL_NO_MEMORY, "no memory to ask for a file");
 }
 
@@ -383,7 +389,7 @@ static shoal_status ask_all(worker *w, const worker_file *file, worker_draft *d,
     base_str why = {0};
     bool wrong = false;
     char hex[2 * SHOAL_DIGEST + 1];
-    SHOAL_TRY(list_members(w, &members, &n));
+    SHOAL_TRY(list_members(w, file->from, &members, &n));
     shoal_status status = ask_each(w, file, members, n, d, out);
     for (size_t i = 0; i < n && !*out && may_go_on(status); i++) {
         wrong |= members[i].answer == SHOAL_DENIED;

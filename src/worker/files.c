@@ -4,9 +4,11 @@
  * over. */
 #include "worker/state.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/os.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -319,6 +321,28 @@ void worker_files_fini(worker *w) {
 
 /* ---- for programs ---- */
 
+/* Waits until a file is here, or is not to be had. task: for which it is needed, until its end;
+ * NULL: none, and it is waited for until then. Lock held. */
+static shoal_status await(worker *w, worker_file *file, const worker_task *task, int64_t until) {
+    struct timespec end = base_timespec(until);
+    bool late = false;
+    file->waiting++;
+    while (file->state != FILE_HERE && file->state != FILE_ABSENT && !late && !w->stopping &&
+           (!task || task->status == SHOAL_OK)) {
+        if (task)
+            pthread_cond_wait(&w->changed, &w->lock);
+        else
+            late = pthread_cond_timedwait(&w->changed, &w->lock, &end) == ETIMEDOUT;
+    }
+    file->waiting--;
+    if (task && task->status != SHOAL_OK) return base_fail(task->status, "%s", task->error);
+    if (w->stopping) return base_fail(SHOAL_CLOSED, "the worker is ending");
+    if (file->state == FILE_ABSENT) return base_fail(file->status, "%s", file->error);
+    if (file->state != FILE_HERE)
+        return base_fail(SHOAL_TIMEOUT, "%s has not come in time", file->name);
+    return SHOAL_OK;
+}
+
 /* Lock held. */
 static shoal_status get(worker_task *task, const worker_source *source, model_map **out) {
     worker *w = task->slot->worker;
@@ -326,14 +350,7 @@ static shoal_status get(worker_task *task, const worker_source *source, model_ma
     if (!file || file->state != FILE_HERE) {
         file = want(w, source->file, source->at.file_bytes, source->at.name);
         if (!file) return SHOAL_NO_MEMORY;
-        file->waiting++;
-        while (file->state != FILE_HERE && file->state != FILE_ABSENT && task->status == SHOAL_OK &&
-               !w->stopping)
-            pthread_cond_wait(&w->changed, &w->lock);
-        file->waiting--;
-        if (task->status != SHOAL_OK) return base_fail(task->status, "%s", task->error);
-        if (w->stopping) return base_fail(SHOAL_CLOSED, "the worker is ending");
-        if (file->state == FILE_ABSENT) return base_fail(file->status, "%s", file->error);
+        SHOAL_TRY(await(w, file, task, 0));
     }
     shoal_status status = worker_file_map(w, file, out);
     if (status == SHOAL_OK && file->checked != task->instance->id) {
@@ -354,6 +371,34 @@ shoal_status worker_file_get(worker_task *task, const worker_source *source, mod
     worker *w = task->slot->worker;
     pthread_mutex_lock(&w->lock);
     shoal_status status = get(task, source, out);
+    pthread_mutex_unlock(&w->lock);
+    return status;
+}
+
+/* Lock held. */
+static shoal_status bring(worker *w, worker_file *file, int64_t until, char **out) {
+    model_map *map;
+    SHOAL_TRY(await(w, file, NULL, until));
+    shoal_status status = worker_file_map(w, file, &map);
+    if (status != SHOAL_OK) {
+        note_absent(file, status);
+        return status;
+    }
+    model_map_release(map);
+    *out = strdup(file->path);
+    return *out ? SHOAL_OK : base_fail(SHOAL_NO_MEMORY, "no memory for a path");
+}
+
+shoal_status worker_file_bring(worker *w, const uint8_t *digest, uint64_t bytes, const char *name,
+                               uint32_t from, int64_t until, char **out) {
+    shoal_status status = SHOAL_NO_MEMORY;
+    pthread_mutex_lock(&w->lock);
+    worker_file *file = worker_file_find(w, digest, bytes);
+    if (!file) file = add(w, digest, bytes, name);
+    /* While it is looked for, that thread reads it. */
+    if (file && file->state == FILE_ABSENT) file->from = from;
+    if (file) file = want(w, digest, bytes, name);
+    if (file) status = bring(w, file, until, out);
     pthread_mutex_unlock(&w->lock);
     return status;
 }

@@ -31,6 +31,7 @@ typedef struct worker_file {
     bool foreign;         /* noted only because others have asked for it: */
     uint32_t asker, user; /* the member that did, and whose it is */
     uint64_t wanted;      /* a count: when it was wanted last */
+    uint32_t from;        /* the member that has it, to be asked first; 0: it is not known */
     char *name;           /* for people */
     char *path;           /* HERE: where, */
     model_stamp stamp;
@@ -76,6 +77,10 @@ typedef struct worker_draft {
 /* files.c */
 /* The file, mapped: waits until it is found or fetched, or the task is ended. Without the lock. */
 shoal_status worker_file_get(worker_task *task, const worker_source *source, model_map **out);
+/* The path of a file that a member has: waits until it is fetched, for so long (base_now time).
+ * name: for people. *out is freed with free(). Without the lock. */
+shoal_status worker_file_bring(worker *w, const uint8_t *digest, uint64_t bytes, const char *name,
+                               uint32_t from, int64_t until, char **out);
 /* The entry of a digest and a size, as nobody's word for the size of a file binds others; NULL when
  * there is none. Lock held. */
 worker_file *worker_file_find(worker *w, const uint8_t *digest, uint64_t bytes);

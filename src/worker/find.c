@@ -109,7 +109,9 @@ shoal_status worker_file_look(const char *models, const worker_file *file,
     if (!path) return base_fail(SHOAL_NO_MEMORY, "no memory to look for %s", file->name);
     worker_digest_text(file->digest, hex);
     if (model_digest_link(hex, path, PATH_ROOM)) try_path(&s, path);
-    for (int all = 0; all < 2; all++) /* under its digest first: that is where it is fetched to */
+    /* Under its digest first: that is where it is fetched to. What a member has is not worth
+     * reading all folders for. */
+    for (int all = 0; all < (file->from ? 1 : 2); all++)
         for (const char *at = models; *at && !s.found;) {
             size_t n = strcspn(at, ":");
             int used =

@@ -10,6 +10,7 @@
 #include "graph/graph.h"
 #include "model/map.h"
 #include "shoal/shoal.h"
+#include "worker/artifact.h"
 #include "worker/files.h"
 #include "worker/worker.h"
 
@@ -371,6 +372,7 @@ struct worker {
     struct file_ask *asks, *last_ask; /* of others, about files that are here: in order */
     pthread_t seekers[2]; /* look for files: what is needed here, and fetch it; what others need */
     bool seeks[2];
+    worker_artifacts artifacts;
     base_map streams; /* first value -> worker_stream */
     BASE_VEC(worker_loop *) loops;
     shoal_status lost; /* why the hub is gone */

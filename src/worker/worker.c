@@ -300,6 +300,12 @@ static shoal_status on_message(void *context, wire_link *link, Shoal__Kind kind,
         wire_link_strange(link, "an order, as only the hub may");
         return SHOAL_OK;
     }
+    if (kind == SHOAL__KIND__ARTIFACT_GIVEN) {
+        ProtobufCMessage *artifact;
+        SHOAL_TRY(wire_unpack(&shoal__artifact__descriptor, body, bytes, &artifact));
+        worker_artifact_given(w, (Shoal__Artifact *)artifact); /* it is kept */
+        return SHOAL_OK;
+    }
     const ProtobufCMessageDescriptor *type = NULL;
     switch (kind) {
     case SHOAL__KIND__RUN: type = &shoal__run__descriptor; break;
@@ -343,6 +349,7 @@ static shoal_status joined(worker *w, wire_link *link, const Shoal__Welcome *wel
     for (uint32_t i = 0; i < w->n_slots; i++) w->slots[i].number = welcome->slots[i];
     free(w->name);
     w->name = strdup(welcome->name ? welcome->name : "");
+    worker_artifacts_joined(w, welcome);
     w->joined = true;
     base_events_name(&w->events, w->name);
     pthread_mutex_unlock(&w->lock);
@@ -491,6 +498,7 @@ shoal_status worker_new(const worker_options *options, worker **out) {
     if (!w) return base_fail(SHOAL_NO_MEMORY, "no memory for a worker");
     bool client = options->role == SHOAL__ROLE__CLIENT;
     w->file_transfers = WIRE_FILE;
+    worker_artifacts_begin(w, options->trusts_hub);
     w->silence = worker_patience("SHOAL_MEMBER_PATIENCE", 60);
     shoal_status status = base_events_init(&w->events, client ? "client" : "worker");
     if (status != SHOAL_OK) {

@@ -33,7 +33,8 @@ typedef struct worker_options {
     const worker_device *devices;
     uint32_t n_devices;
     const char *models; /* folders of files, with colons between them; NULL: the usual ones */
-    uint64_t spare; /* most bytes of a client's memory for copies; 0: a quarter of the machine's */
+    uint64_t spare;  /* most bytes of a client's memory for copies; 0: a quarter of the machine's */
+    bool trusts_hub; /* artifacts that the hub signs are run, whoever runs it */
 } worker_options;
 
 /* Opens the devices and makes the peer. On success the worker owns everything it made. */
@@ -52,6 +53,8 @@ shoal_status worker_send(worker *w, Shoal__Kind kind,
 shoal_status worker_state(worker *w) SHOAL_CHECK_RESULT;
 const char *worker_name(const worker *w);
 uint32_t worker_session(const worker *w);
+/* The key by which artifacts of the hub are signed; NOT_FOUND when it has none. */
+shoal_status worker_signer(worker *w, uint8_t out[WIRE_KEY]) SHOAL_CHECK_RESULT;
 /* Of the pool, as the hub has last told: another one when a worker has come or gone. */
 uint64_t worker_epoch(worker *w);
 /* The slot of the process's own memory. Clients only. */

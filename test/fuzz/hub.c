@@ -53,6 +53,7 @@ static void setup(wire_peer **peer, hub **h) {
     setenv("SHOAL_LOG", "error", 1);
     FUZZ_CHECK(wire_peer_new(&hello, peer) == SHOAL_OK);
     FUZZ_CHECK(hub_new(*peer, h) == SHOAL_OK);
+    hub_keep_artifacts(*h, (const uint8_t[WIRE_KEY]){1});
     wire_handlers handlers = {.opened = opened, .message = message, .closed = closed};
     wire_handle(*peer, WIRE_WORKER, &handlers);
     n_ends = 0;

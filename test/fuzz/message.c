@@ -3,12 +3,16 @@
 #include "wire/transport.h"
 
 static const ProtobufCMessageDescriptor *const types[] = {
-    &shoal__hello__descriptor,      &shoal__welcome__descriptor,    &shoal__peers__descriptor,
-    &shoal__submit__descriptor,     &shoal__release__descriptor,    &shoal__run__descriptor,
-    &shoal__done__descriptor,       &shoal__failed__descriptor,     &shoal__finished__descriptor,
-    &shoal__status_ask__descriptor, &shoal__status__descriptor,     &shoal__explain_ask__descriptor,
-    &shoal__explained__descriptor,  &shoal__events_ask__descriptor, &shoal__record__descriptor,
-    &shoal__events__descriptor,     &shoal__relay__descriptor,
+    &shoal__hello__descriptor,     &shoal__welcome__descriptor,
+    &shoal__peers__descriptor,     &shoal__submit__descriptor,
+    &shoal__release__descriptor,   &shoal__run__descriptor,
+    &shoal__done__descriptor,      &shoal__failed__descriptor,
+    &shoal__finished__descriptor,  &shoal__status_ask__descriptor,
+    &shoal__status__descriptor,    &shoal__explain_ask__descriptor,
+    &shoal__explained__descriptor, &shoal__events_ask__descriptor,
+    &shoal__record__descriptor,    &shoal__events__descriptor,
+    &shoal__relay__descriptor,     &shoal__artifact_ask__descriptor,
+    &shoal__artifact__descriptor,
 };
 
 size_t fuzz_limit(size_t size) { return WIRE_UNPACK_FACTOR * size + WIRE_UNPACK_LEAST + 4096; }

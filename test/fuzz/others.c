@@ -32,6 +32,7 @@ static shoal_status hub_opened(void *context, wire_link *link, const Shoal__Hell
     welcome->n_slots = 1;
     welcome->slots = malloc(sizeof *welcome->slots);
     welcome->slots[0] = OWN_SLOT;
+    welcome->artifacts = (ProtobufCBinaryData){WIRE_KEY, calloc(1, WIRE_KEY)};
     return SHOAL_OK;
 }
 
@@ -54,6 +55,8 @@ void others_tell(Shoal__Kind kind, const ProtobufCMessage *message) {
     if (self_end) wire_link_deliver_message(self_end, kind, packed, n);
     free(packed);
 }
+
+void others_asked(void (*by)(Shoal__Kind kind, const void *body, size_t n)) { asked = by; }
 
 void others_hold(void) { wire_pump_take(worker_wire(w)); }
 

@@ -11,12 +11,15 @@ enum { BY_HUB, BY_OWES, BY_OTHER, BOXES };
 /* The kind of message that a byte stands for: those of workers and clients, and one on each side.
  */
 #define OTHERS_KIND(how)                                                                           \
-    (((how)&63u) % (SHOAL__KIND__PACE - SHOAL__KIND__HUB_END + 3) + SHOAL__KIND__HUB_END - 1)
+    (((how)&63u) % (SHOAL__KIND__ARTIFACT_GIVEN - SHOAL__KIND__HUB_END + 3) +                      \
+     SHOAL__KIND__HUB_END - 1)
 /* The sides of a box. */
 enum { SIDE = 4 };
 
 /* Something that the hub says. */
 void others_tell(Shoal__Kind kind, const ProtobufCMessage *message);
+/* Who hears what is said to the hub from here on. */
+void others_asked(void (*asked)(Shoal__Kind kind, const void *body, size_t n));
 /* What a member is told from here on: called for each message, with what it counts on. NULL: no
  * more. */
 void others_hear(void (*heard)(wire_link *link, Shoal__Kind kind, const ProtobufCMessage *message));

@@ -68,8 +68,7 @@ static void layouts(void) {
     base_arena_fini(&arena);
 }
 
-/* Appends a packed message after a byte of kind, and two of length if wanted. */
-static void pack(base_str *out, int kind, bool length, const ProtobufCMessage *message) {
+void seeds_pack(base_str *out, int kind, bool length, const ProtobufCMessage *message) {
     size_t n = protobuf_c_message_get_packed_size(message);
     uint8_t *body = malloc(n + 1);
     protobuf_c_message_pack(message, body);
@@ -103,7 +102,7 @@ static void messages(void) {
     hello.addresses = addresses;
     hello.n_devices = 1;
     hello.devices = devices;
-    pack(&out, 0, false, &hello.base);
+    seeds_pack(&out, 0, false, &hello.base);
     seeds_put("message", "hello", out.data, out.size);
     /* The same as a record on the socket of a link. */
     uint32_t size = (uint32_t)out.size - 1;
@@ -118,7 +117,7 @@ static void messages(void) {
     welcome.error = &error;
     welcome.n_slots = 2;
     welcome.slots = slots;
-    pack(&out, 1, false, &welcome.base);
+    seeds_pack(&out, 1, false, &welcome.base);
     seeds_put("message", "welcome", out.data, out.size);
     base_str_clear(&out);
 
@@ -130,7 +129,7 @@ static void messages(void) {
     info.slots = slots;
     peers.n_peers = 1;
     peers.peers = infos;
-    pack(&out, 2, false, &peers.base);
+    seeds_pack(&out, 2, false, &peers.base);
     seeds_put("message", "peers", out.data, out.size);
     base_str_clear(&out);
 
@@ -145,7 +144,7 @@ static void messages(void) {
     submit.inputs = submit.outputs = values;
     submit.n_uploads = 1;
     submit.uploads = uploads;
-    pack(&out, 3, false, &submit.base);
+    seeds_pack(&out, 3, false, &submit.base);
     seeds_put("message", "submit", out.data, out.size);
     base_str_clear(&out);
 
@@ -157,7 +156,7 @@ static void messages(void) {
     run.instance = 9;
     run.n_slots = 1;
     run.slots = runs;
-    pack(&out, 5, false, &run.base);
+    seeds_pack(&out, 5, false, &run.base);
     seeds_put("message", "run", out.data, out.size);
     base_str_clear(&out);
 
@@ -168,7 +167,7 @@ static void messages(void) {
     outcome.slots = times;
     finished.n_outcomes = 1;
     finished.outcomes = outcomes;
-    pack(&out, 8, false, &finished.base);
+    seeds_pack(&out, 8, false, &finished.base);
     seeds_put("message", "finished", out.data, out.size);
     base_str_clear(&out);
 
@@ -178,7 +177,7 @@ static void messages(void) {
     status.device = &device;
     all.n_slots = 1;
     all.slots = statuses;
-    pack(&out, 10, false, &all.base);
+    seeds_pack(&out, 10, false, &all.base);
     seeds_put("message", "status", out.data, out.size);
     base_str_fini(&out);
 }
@@ -209,17 +208,17 @@ static void events(void) {
     answer.list = (ProtobufCBinaryData){list.size, (uint8_t *)list.data};
     answer.n_asked_peers = 2;
     answer.asked_peers = asked;
-    pack(&out, 13, false, &ask.base);
+    seeds_pack(&out, 13, false, &ask.base);
     seeds_put("message", "events_ask", out.data, out.size);
     base_str_clear(&out);
-    pack(&out, 14, false, &record.base);
+    seeds_pack(&out, 14, false, &record.base);
     seeds_put("message", "record", out.data, out.size);
     base_str_clear(&out);
-    pack(&out, 15, false, &answer.base);
+    seeds_pack(&out, 15, false, &answer.base);
     seeds_put("message", "events", out.data, out.size);
     base_str_clear(&out);
-    pack(&out, SHOAL__KIND__EVENTS_ASK, true, &ask.base);
-    pack(&out, SHOAL__KIND__RECORDED, true, &answer.base);
+    seeds_pack(&out, SHOAL__KIND__EVENTS_ASK, true, &ask.base);
+    seeds_pack(&out, SHOAL__KIND__RECORDED, true, &answer.base);
     seeds_put("hub", "events", out.data, out.size);
     base_str_fini(&out);
     base_str_fini(&list);
@@ -232,12 +231,12 @@ static void relays(void) {
     Shoal__Relay relay = SHOAL__RELAY__INIT;
     relay.peer = 1;
     relay.frame = (ProtobufCBinaryData){sizeof frame, (uint8_t *)&frame};
-    pack(&out, 16, false, &relay.base);
+    seeds_pack(&out, 16, false, &relay.base);
     seeds_put("message", "relay", out.data, out.size);
     base_str_clear(&out);
-    pack(&out, SHOAL__KIND__RELAY, true, &relay.base);
+    seeds_pack(&out, SHOAL__KIND__RELAY, true, &relay.base);
     relay.peer = 9;
-    pack(&out, SHOAL__KIND__RELAY, true, &relay.base);
+    seeds_pack(&out, SHOAL__KIND__RELAY, true, &relay.base);
     seeds_put("hub", "relays", out.data, out.size);
     base_str_fini(&out);
 }
@@ -262,9 +261,9 @@ static void relay_links(void) {
     hello.pool = POOL;
     seeds_fill(&hello);
     base_str greeting = {0}, answer = {0}, text = {0}, out = {0};
-    pack(&greeting, -1, false, &hello.base);
-    pack(&answer, -1, false, &hello.base);
-    pack(&answer, -1, false, &welcome.base);
+    seeds_pack(&greeting, -1, false, &hello.base);
+    seeds_pack(&answer, -1, false, &hello.base);
+    seeds_pack(&answer, -1, false, &welcome.base);
     base_str_text(&text, "12345678");
     wire_frame data = {.type = WIRE_FRAME_DATA, .kind = POOL, .total = 16};
     relayed(&out, FROM | SEALED, (wire_frame){.type = WIRE_FRAME_HELLO}, &greeting);
@@ -357,20 +356,20 @@ static void hub_session(void) {
     release.n_programs = 1;
     release.programs = &p.submit.program;
 
-    pack(&out, SHOAL__KIND__SUBMIT, true, &p.submit.base);
-    pack(&out, SHOAL__KIND__DONE, true, &done.base);
-    pack(&out, SHOAL__KIND__STATUS_ASK, true, &ask.base);
-    pack(&out, SHOAL__KIND__RELEASE, true, &release.base);
+    seeds_pack(&out, SHOAL__KIND__SUBMIT, true, &p.submit.base);
+    seeds_pack(&out, SHOAL__KIND__DONE, true, &done.base);
+    seeds_pack(&out, SHOAL__KIND__STATUS_ASK, true, &ask.base);
+    seeds_pack(&out, SHOAL__KIND__RELEASE, true, &release.base);
     seeds_put("hub", "done", out.data, out.size);
     base_str_clear(&out);
-    pack(&out, SHOAL__KIND__EXPLAIN_ASK, true, &explain.base);
-    pack(&out, SHOAL__KIND__SUBMIT, true, &p.submit.base);
+    seeds_pack(&out, SHOAL__KIND__EXPLAIN_ASK, true, &explain.base);
+    seeds_pack(&out, SHOAL__KIND__SUBMIT, true, &p.submit.base);
     p.submit.graph.len = 0;
     p.submit.n_uploads = p.submit.n_wanted = p.submit.n_home = 0;
     p.outputs[0]++;
-    pack(&out, SHOAL__KIND__SUBMIT, true, &p.submit.base);
-    pack(&out, SHOAL__KIND__FAILED, true, &failed.base);
-    pack(&out, SHOAL__KIND__RELEASE, true, &release.base);
+    seeds_pack(&out, SHOAL__KIND__SUBMIT, true, &p.submit.base);
+    seeds_pack(&out, SHOAL__KIND__FAILED, true, &failed.base);
+    seeds_pack(&out, SHOAL__KIND__RELEASE, true, &release.base);
     seeds_put("hub", "failed", out.data, out.size);
     base_str_fini(&out);
     base_str_fini(&p.bytes);
@@ -379,7 +378,7 @@ static void hub_session(void) {
 /* A message of one of the hub target's members. */
 enum { BOTH, CLIENT, WORKER };
 static void says(base_str *out, uint8_t who, Shoal__Kind kind, const ProtobufCMessage *message) {
-    pack(out, (int)kind | who << 6, true, message);
+    seeds_pack(out, (int)kind | who << 6, true, message);
 }
 
 /* A client's program on the devices of both others, which do their parts; speeds, events, a frame
@@ -548,22 +547,22 @@ static void member_says(base_str *out) {
     part.data = (ProtobufCBinaryData){sizeof data, data};
     pace.loop = 3;
     for (pace.through = 0; pace.through < 5; pace.through += 2) {
-        pack(out, BY_OTHER | (SHOAL__KIND__PACE - FIRST), true, &pace.base);
-        pack(out, BY_OWES | (SHOAL__KIND__PACE - FIRST), true, &pace.base);
+        seeds_pack(out, BY_OTHER | (SHOAL__KIND__PACE - FIRST), true, &pace.base);
+        seeds_pack(out, BY_OWES | (SHOAL__KIND__PACE - FIRST), true, &pace.base);
         box(out, false, (uint8_t)(3 + pace.through));
         box(out, true, (uint8_t)(3 + pace.through));
         box(out, true, (uint8_t)(4 + pace.through));
     }
     box(out, true, 3); /* of a round that is over */
-    pack(out, BY_OTHER | (SHOAL__KIND__FILE_ASK - FIRST), true, &ask.base);
+    seeds_pack(out, BY_OTHER | (SHOAL__KIND__FILE_ASK - FIRST), true, &ask.base);
     ask.transfer = WIRE_FILE + 3;
-    pack(out, BY_OTHER | (SHOAL__KIND__FILE_ASK - FIRST), true, &ask.base);
+    seeds_pack(out, BY_OTHER | (SHOAL__KIND__FILE_ASK - FIRST), true, &ask.base);
     part_as_data(out);
-    pack(out, BY_OTHER | (SHOAL__KIND__FILE_PART - FIRST), true, &part.base);
-    pack(out, BY_OWES | (SHOAL__KIND__FILE_PART - FIRST), true, &part.base);
-    pack(out, BY_OWES | (SHOAL__KIND__FILE_PART - FIRST), true, &part.base);
+    seeds_pack(out, BY_OTHER | (SHOAL__KIND__FILE_PART - FIRST), true, &part.base);
+    seeds_pack(out, BY_OWES | (SHOAL__KIND__FILE_PART - FIRST), true, &part.base);
+    seeds_pack(out, BY_OWES | (SHOAL__KIND__FILE_PART - FIRST), true, &part.base);
     part.status = SHOAL_BUSY;
-    pack(out, BY_OWES | (SHOAL__KIND__FILE_PART - FIRST), true, &part.base);
+    seeds_pack(out, BY_OWES | (SHOAL__KIND__FILE_PART - FIRST), true, &part.base);
 }
 
 /* For the member target: a box from who owes it, the same from another, and what the hub and others
@@ -588,11 +587,11 @@ static void member_traffic(void) {
         base_str_bytes(&out, &flags, 1);
         for (int owed = 0; owed < 2; owed++) box(&out, owed, 2);
         if (role > 3) member_says(&out);
-        pack(&out, BY_OTHER | (SHOAL__KIND__CANCEL - FIRST), true, &cancel.base);
-        pack(&out, BY_HUB | (SHOAL__KIND__RECORD - FIRST), true, &record.base);
-        pack(&out, BY_HUB | (SHOAL__KIND__CANCEL - FIRST), true, &cancel.base);
-        pack(&out, BY_OWES | (SHOAL__KIND__FREE - FIRST), true, &release.base);
-        pack(&out, BY_HUB | (SHOAL__KIND__FREE - FIRST), true, &release.base);
+        seeds_pack(&out, BY_OTHER | (SHOAL__KIND__CANCEL - FIRST), true, &cancel.base);
+        seeds_pack(&out, BY_HUB | (SHOAL__KIND__RECORD - FIRST), true, &record.base);
+        seeds_pack(&out, BY_HUB | (SHOAL__KIND__CANCEL - FIRST), true, &cancel.base);
+        seeds_pack(&out, BY_OWES | (SHOAL__KIND__FREE - FIRST), true, &release.base);
+        seeds_pack(&out, BY_HUB | (SHOAL__KIND__FREE - FIRST), true, &release.base);
         snprintf(name, sizeof name, "role%d", role);
         seeds_put("member", name, out.data, out.size);
         base_str_fini(&out);
@@ -635,21 +634,21 @@ static void session_answers(void) {
         if (fails) outcome.error = explained.error = &error;
         /* What is read comes in two pieces; its program ends. */
         box(&out, true, 1);
-        pack(&out, BY_HUB | (SHOAL__KIND__FINISHED - FIRST), true, &finished.base);
+        seeds_pack(&out, BY_HUB | (SHOAL__KIND__FINISHED - FIRST), true, &finished.base);
         for (int k = 0; k < 3; k++)
-            pack(&out, BY_HUB | (SHOAL__KIND__FREE - FIRST), true, &release.base);
+            seeds_pack(&out, BY_HUB | (SHOAL__KIND__FREE - FIRST), true, &release.base);
         for (uint64_t token = 1; token <= 3; token++) {
             status.token = explained.token = events.token = token;
-            pack(&out, BY_HUB | (SHOAL__KIND__STATUS - FIRST), true, &status.base);
-            pack(&out, BY_HUB | (SHOAL__KIND__EXPLAINED - FIRST), true, &explained.base);
-            pack(&out, BY_HUB | (SHOAL__KIND__EVENTS - FIRST), true, &events.base);
+            seeds_pack(&out, BY_HUB | (SHOAL__KIND__STATUS - FIRST), true, &status.base);
+            seeds_pack(&out, BY_HUB | (SHOAL__KIND__EXPLAINED - FIRST), true, &explained.base);
+            seeds_pack(&out, BY_HUB | (SHOAL__KIND__EVENTS - FIRST), true, &events.base);
             for (int k = 0; k < 3; k++)
-                pack(&out, BY_HUB | (SHOAL__KIND__FREE - FIRST), true, &release.base);
+                seeds_pack(&out, BY_HUB | (SHOAL__KIND__FREE - FIRST), true, &release.base);
         }
         outcome.program++;
         outcome.n_outputs = 1;
         outputs[0] = session + 5;
-        pack(&out, BY_HUB | (SHOAL__KIND__FINISHED - FIRST), true, &finished.base);
+        seeds_pack(&out, BY_HUB | (SHOAL__KIND__FINISHED - FIRST), true, &finished.base);
         box(&out, true, 2);
         /* What the rounds of its loop bring. */
         for (uint8_t round = 0; round < 3; round++) box(&out, true, (uint8_t)(3 + round));
@@ -671,6 +670,7 @@ int main(int argc, char **argv) {
     seeds_paths();
     hub_session();
     hub_roles();
+    seeds_artifacts();
     hub_loop();
     member_traffic();
     session_answers();

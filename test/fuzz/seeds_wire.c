@@ -74,3 +74,40 @@ void seeds_paths(void) {
     seeds_put("paths", "lost", out.data, out.size);
     base_str_fini(&out);
 }
+
+/* A client keeps artifacts, others ask it, it answers; and one that does not says so, too. */
+void seeds_artifacts(void) {
+    enum { BOTH, CLIENT, WORKER };
+    base_str out = {0};
+    uint8_t digest[WIRE_DIGEST] = {1};
+    Shoal__ArtifactAsk ask = SHOAL__ARTIFACT_ASK__INIT;
+    ask.token = 9;
+    ask.made_of = (ProtobufCBinaryData){sizeof digest, digest};
+    ask.target = (char *)"llvm-cpu";
+    ask.device = (char *)"x86_64+avx";
+    ask.compiler = (char *)"1.0";
+    Shoal__Artifact artifact = SHOAL__ARTIFACT__INIT;
+    seeds_pack(&out, SHOAL__KIND__ARTIFACT_ASK | WORKER << 6, true, &ask.base);
+    seeds_pack(&out, SHOAL__KIND__ARTIFACT | CLIENT << 6, true, &artifact.base);
+    seeds_pack(&out, SHOAL__KIND__ARTIFACT_ASK | WORKER << 6, true, &ask.base);
+    artifact.token = 1;
+    artifact.wanted = true;
+    seeds_pack(&out, SHOAL__KIND__ARTIFACT | CLIENT << 6, true, &artifact.base);
+    ask.text = (ProtobufCBinaryData){6, (uint8_t *)"module"};
+    seeds_pack(&out, SHOAL__KIND__ARTIFACT_ASK | BOTH << 6, true, &ask.base);
+    artifact.token = 2;
+    artifact.wanted = false;
+    artifact.note = (ProtobufCBinaryData){2, (uint8_t *)"{}"};
+    artifact.digest = ask.made_of;
+    artifact.bytes = 1000;
+    seeds_pack(&out, SHOAL__KIND__ARTIFACT | WORKER << 6, true, &artifact.base);
+    seeds_pack(&out, SHOAL__KIND__ARTIFACT | CLIENT << 6, true, &artifact.base);
+    seeds_put("hub", "artifacts", out.data, out.size);
+    base_str_clear(&out);
+    seeds_pack(&out, 17, false, &ask.base);
+    seeds_put("message", "artifact_ask", out.data, out.size);
+    base_str_clear(&out);
+    seeds_pack(&out, 18, false, &artifact.base);
+    seeds_put("message", "artifact", out.data, out.size);
+    base_str_fini(&out);
+}

@@ -369,6 +369,25 @@ static void orders(void) {
     rest(100);
 }
 
+/* Questions for artifacts without end, answers to those of others, and that it has some. */
+static void artifacts(void) {
+    static uint8_t text[1 << 20];
+    Shoal__ArtifactAsk ask = SHOAL__ARTIFACT_ASK__INIT;
+    Shoal__Artifact artifact = SHOAL__ARTIFACT__INIT;
+    ask.made_of = artifact.digest = artifact.note = (ProtobufCBinaryData){WIRE_DIGEST, text};
+    ask.target = ask.device = ask.compiler = (char *)"--iree-opt-level=O0; true";
+    call(m.number);
+    for (int i = 0; i < 400 && m.hub; i++) {
+        text[dice() % WIRE_DIGEST] = (uint8_t)dice();
+        ask.token = artifact.token = dice() % 50;
+        ask.text = (ProtobufCBinaryData){dice() % 16 ? dice() % 100 : sizeof text, text};
+        artifact.bytes = dice();
+        send(m.hub, SHOAL__KIND__ARTIFACT_ASK, &ask.base);
+        send(m.hub, SHOAL__KIND__ARTIFACT, &artifact.base);
+        send(m.to[dice() % MOST], SHOAL__KIND__ARTIFACT_GIVEN, &artifact.base);
+    }
+}
+
 /* As each of the others: no link may come of it. */
 static void numbers(void) {
     for (size_t i = 0; m.peers && i < m.peers->n_peers; i++)
@@ -635,6 +654,7 @@ static const struct {
                {"orders", orders},
                {"numbers", numbers},
                {"relay", relay},
+               {"artifacts", artifacts},
                {"greedy", greedy},
                {"pieces", pieces},
                {"hoard", hoard},

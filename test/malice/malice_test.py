@@ -22,7 +22,7 @@ from trust_test import SHOAL, Site, await_true, memory_of  # noqa: E402
 
 MALICE = os.environ.get("MALICE", "build/test/malice/malice")
 SECONDS = os.environ.get("SHOAL_MALICE_SECONDS", "0.4")
-ATTACKS = ["outcomes", "values", "kinds", "flood", "boxes", "early", "orders", "numbers", "relay"]
+ATTACKS = ["outcomes", "values", "kinds", "flood", "boxes", "early", "orders", "numbers", "relay", "artifacts"]
 BUDGET = 256 << 20  # that a process may grow by
 # And the hub, while one user takes all that it may: what is held, has begun, and waits.
 HUB_BUDGET = (512 + 192 + 192) << 20
@@ -54,7 +54,9 @@ class Pool(Site):
     """A hub, two honest workers, an honest client at work, and mallory, who has enrolled."""
 
     def __init__(self, root, patience=None):
-        super().__init__(root)
+        os.environ.setdefault("SHOAL_PYTHON", sys.executable)  # of who keeps artifacts
+        super().__init__(root, hub=("--artifacts", "kept"))
+        await_true(lambda: "keeps artifacts for the pool" in self.hub_log(), 60, self.hub_log)
         self.workers_ = []
         for name in "ann", "bob":
             machine = self.joined(name)
@@ -138,6 +140,8 @@ def test_attack(pool, role, attack):
         pool.check()
         if counts["linked"] or attack not in ("boxes", "orders"):
             break
+    if attack == "artifacts":  # it says that it keeps some: the one of the hub's own user does
+        assert pool.hub_log().count("keeps artifacts for the pool") == 1
     if attack == "numbers":
         assert not counts["linked"]
     if attack in ("boxes", "orders"):

@@ -1,10 +1,10 @@
 """Artifacts: what iree-compile makes of StableHLO for one kind of hardware. Each is kept on disk under the digest of all that it
-was made of, beside a note that is signed by this user's key for artifacts; one whose note is not right is never used.
+was made of, beside a note that is signed by a user's key for artifacts; one whose note is not right is never used.
 
     made = artifacts.build(shoal.stablehlo.load("model.mlir").text(), "cuda", "sm_89")
     made.path, made.new
 
-`main` is the command `shoal compile`.
+`main` is the command `shoal compile`. How they come from the hub to its workers: shipped.py and keeper.py.
 """
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ import os
 import pathlib
 import sys
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
+from .. import _shoal
 from ..errors import DeniedError, FormatError, InvalidError, NotFoundError, ShoalError
 from ..files import _cache_folder, _whole
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from types import ModuleType
     from typing import Any
 
@@ -48,9 +49,17 @@ TARGETS: dict[str, Target] = {
     "metal": Target("metal-spirv"),
 }
 _SYNONYMS = {"cpu": "llvm-cpu", "hip": "rocm", "vulkan-spirv": "vulkan", "metal-spirv": "metal"}
-# Numbers stay of the type that they are.
-_FLAGS = ("--iree-input-demote-f64-to-f32=false", "--iree-input-demote-i64-to-i32=false", "--iree-opt-level=O3")
-_MOST_NOTE = 1 << 16
+# What code for a processor may use, by the names of LLVM, and the kernel's word for it: all that compiled programs gain from.
+_FEATURES = {
+    "x86_64": {"sse3": "pni", "ssse3": "ssse3", "sse4.1": "sse4_1", "sse4.2": "sse4_2", "popcnt": "popcnt", "avx": "avx", "f16c": "f16c",
+               "fma": "fma", "avx2": "avx2", "bmi": "bmi1", "bmi2": "bmi2", "lzcnt": "abm", "avxvnni": "avx_vnni", "avx512f": "avx512f",
+               "avx512cd": "avx512cd", "avx512bw": "avx512bw", "avx512dq": "avx512dq", "avx512vl": "avx512vl", "avx512vnni": "avx512_vnni",
+               "avx512bf16": "avx512_bf16", "avx512fp16": "avx512_fp16"},
+    "aarch64": {"dotprod": "asimddp", "fullfp16": "asimdhp", "i8mm": "i8mm", "bf16": "bf16"},
+}
+# Numbers stay of the type that they are; and the compiler compiles, and runs nothing of the program.
+_FLAGS = ("--iree-input-demote-f64-to-f32=false", "--iree-input-demote-i64-to-i32=false", "--iree-opt-level=O3", "--iree-opt-const-eval=false")
+MOST_NOTE = 1 << 16
 _NOTE = ("made_of", "target", "device", "model", "compiler", "digest", "bytes", "signer")
 _SIGNED = b"shoal artifact 1\n"
 
@@ -65,6 +74,80 @@ class Artifact:
     note: dict[str, Any]
 
 
+@dataclass(frozen=True)
+class Recipe:
+    """All that an artifact is made of, so that any compiler of that version anywhere makes the same. device: None: none is named;
+    of a processor its kind and what its code may use, x86_64+avx+avx2, or a name that iree-compile knows."""
+
+    text: str
+    target: str
+    device: str | None
+    compiler: str
+
+    @cached_property
+    def flags(self) -> list[str]:
+        """The options of iree-compile."""
+        kind, _, features = (self.device or "").partition("+")
+        if self.target == "llvm-cpu" and kind in _FEATURES:
+            return [f"--iree-llvmcpu-target-triple={kind}-unknown-linux-gnu", "--iree-llvmcpu-target-cpu=generic",
+                    *([f"--iree-llvmcpu-target-cpu-features=+{features.replace('+', ',+')}"] if features else []), *_FLAGS]
+        option = TARGETS[self.target].option
+        return [*([option + self.device] if option and self.device else []), *_FLAGS]
+
+    @cached_property
+    def made_of(self) -> str:
+        """The digest of it."""
+        all_of_it = (self.compiler, TARGETS[self.target].backend, *self.flags, self.text)
+        return hashlib.blake2b("\n".join(all_of_it).encode(), digest_size=32).hexdigest()
+
+
+def recipe(text: str, target: str, device: str | None, compiler: str) -> Recipe:
+    """What an artifact of a program is made of, for a version of the compiler. The lines of programs in which operations were
+    written are no part of it. Raises InvalidError for words that name no hardware."""
+    kind, name = _target(target)
+    device = device or kind.usual
+    if device and not kind.option:
+        raise InvalidError(f"{name}: '{device}': there are no models of such devices to choose from; leave it out")
+    if name == "llvm-cpu" and device == "host":
+        device = processor()
+    if name == "llvm-cpu":
+        check_features(device or "")
+    with contextlib.suppress(ShoalError):  # what Shoal does not read is iree-compile's to judge
+        text = _shoal.Module(text, None, None).text()
+    return Recipe(text, name, device, compiler)
+
+
+@cache
+def processor() -> str:
+    """This processor: its kind, and those of `_FEATURES` that it has: x86_64+sse3+avx."""
+    kind = os.uname().machine
+    if kind not in _FEATURES:
+        raise NotFoundError(f"processors of kind {kind} are not known; there are {', '.join(_FEATURES)}")
+    has: set[str] = set()
+    with contextlib.suppress(OSError):
+        for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith(("flags", "Features")):
+                has = set(line.partition(":")[2].split())
+                break
+    return "+".join([kind, *(name for name, word in _FEATURES[kind].items() if word in has)])
+
+
+def check_features(device: str) -> bool:
+    """Whether a device is a processor by its kind and features, each of which exists and has its place; InvalidError where it is
+    nearly so."""
+    kind, *features = device.split("+")
+    if kind not in _FEATURES:
+        if features:
+            raise InvalidError(f"'{device}': processors of kind {kind} are not known; there are {', '.join(_FEATURES)}")
+        return False
+    for name in features:
+        if name not in _FEATURES[kind]:
+            raise InvalidError(f"'{device}': {kind} has no '{name}'; there are {', '.join(_FEATURES[kind])}")
+    if features != [name for name in _FEATURES[kind] if name in features]:
+        raise InvalidError(f"'{device}': each is named once, in this order: {', '.join(_FEATURES[kind])}")
+    return True
+
+
 # ---- compiling ----
 
 def build(text: str, target: str, device: str | None = None, model: str = "") -> Artifact:
@@ -75,34 +158,53 @@ def build(text: str, target: str, device: str | None = None, model: str = "") ->
     other words, FormatError with what iree-compile says.
     """
     from importlib.metadata import version
-    kind, name = _target(target)
-    compiler = _compiler()
-    device = device or kind.usual
-    if device and not kind.option:
-        raise InvalidError(f"{name}: '{device}': there are no models of such devices to choose from; leave it out")
-    flags = [*([kind.option + device] if kind.option and device else []), *_FLAGS]
-    wanted = (version("iree-base-compiler"), kind.backend, *flags, _processor() if device == "host" else "", text)
-    digest = hashlib.blake2b("\n".join(wanted).encode(), digest_size=32).hexdigest()
-    path = folder() / f"{digest}.vmfb"
-    with contextlib.suppress(ShoalError, OSError):
-        data, note = check(path)
-        if note["made_of"] == digest:
-            return Artifact(data, path, False, note)
-    if kind.backend not in compiler.query_available_targets():
-        raise NotFoundError(f"iree-compile {wanted[0]} has no target {kind.backend}; it has "
+    compiler = iree_compiler()
+    wanted = recipe(text, target, device, version("iree-base-compiler"))
+    if (found := find(wanted.made_of, [key()[0].hex()])) is not None:
+        return found
+    backend = TARGETS[wanted.target].backend
+    if backend not in compiler.query_available_targets():
+        raise NotFoundError(f"iree-compile {wanted.compiler} has no target {backend}; it has "
                             f"{', '.join(sorted(compiler.query_available_targets()))}: install an iree-base-compiler that has it")
     try:
-        made: bytes = compiler.compile_str(text, target_backends=[kind.backend], input_type="stablehlo", extra_args=flags)
+        made: bytes = compiler.compile_str(wanted.text, target_backends=[backend], input_type="stablehlo", extra_args=wanted.flags)
     except compiler.CompilerToolError as error:
-        said = [line.strip() for line in str(error).partition("Diagnostics:")[2].splitlines() if line.strip()]
-        first = next((line for line in said if "error:" in line), said[0] if said else "it failed")
-        raise FormatError(f"iree-compile {wanted[0]} for {name}{f' ({device}, if it knows that)' if device else ''}: {first}") from error
-    note = {"made_of": digest, "target": name, "device": device or "", "compiler": wanted[0], "model": model}
+        raise failure(wanted, str(error).partition("Diagnostics:")[2]) from error
+    return keep(wanted, made, model)
+
+
+def failure(wanted: Recipe, said: str) -> FormatError:
+    """What iree-compile has said, as an exception."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    first = next((line for line in lines if "error:" in line), lines[0] if lines else "it failed")
+    device = f" ({wanted.device}, if it knows that)" if wanted.device else ""
+    return FormatError(f"iree-compile {wanted.compiler} for {wanted.target}{device}: {first}")
+
+
+def keep(wanted: Recipe, made: bytes, model: str = "") -> Artifact:
+    """Keeps what was compiled, signed by this user."""
+    note = {"made_of": wanted.made_of, "target": wanted.target, "device": wanted.device or "", "compiler": wanted.compiler, "model": model}
+    path = place(wanted.made_of)
     try:
         write(path, made, note)
     except (ShoalError, OSError):  # a full disk is no failure: it is made again the next time
         return Artifact(made, None, True, note)
     return Artifact(made, path, True, note)
+
+
+def find(made_of: str, signers: Collection[str]) -> Artifact | None:
+    """The one that is kept, if one of these has signed it."""
+    path = place(made_of)
+    with contextlib.suppress(ShoalError, OSError):
+        data, note = check(path, signers)
+        if note["made_of"] == made_of:
+            return Artifact(data, path, False, note)
+    return None
+
+
+def place(made_of: str) -> pathlib.Path:
+    """Where the artifact with this digest is kept."""
+    return folder() / f"{made_of}.vmfb"
 
 
 def folder() -> pathlib.Path:
@@ -117,23 +219,13 @@ def _target(word: str) -> tuple[Target, str]:
     return TARGETS[name], name
 
 
-def _compiler() -> ModuleType:
+def iree_compiler() -> ModuleType:
     try:
         import iree.compiler
     except ImportError as error:
         raise NotFoundError(f"iree-compile is not here ({error}): pip install iree-base-compiler, for the Python that SHOAL_PYTHON "
                             "names") from error
     return iree.compiler
-
-
-@cache
-def _processor() -> str:
-    """What the code for this processor depends on."""
-    with contextlib.suppress(OSError):
-        for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith(("flags", "Features")):
-                return line
-    return os.uname().machine
 
 
 # ---- files: the artifact, and beside it NAME.sig, a note in JSON with its signature ----
@@ -145,40 +237,57 @@ def write(path: pathlib.Path, data: bytes, note: dict[str, Any]) -> None:
     signature = ctypes.create_string_buffer(64)
     message = _message(note)
     _sodium().crypto_sign_detached(signature, None, message, ctypes.c_ulonglong(len(message)), secret)
+    keep_as_signed(path, data, json.dumps({**note, "signature": signature.raw.hex()}).encode())
+
+
+def keep_as_signed(path: pathlib.Path, data: bytes, note: bytes) -> None:
+    """Writes an artifact and its note as they are."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for to, content in ((path, data), (_beside(path), json.dumps({**note, "signature": signature.raw.hex()}).encode())):
+    for to, content in ((path, data), (_beside(path), note)):
         with _whole(to) as file:
             file.write(content)
 
 
-def check(path: str | os.PathLike[str], signer: str | None = None) -> tuple[bytes, dict[str, Any]]:
+def check(path: str | os.PathLike[str], signers: Collection[str] | None = None) -> tuple[bytes, dict[str, Any]]:
     """(the artifact, its note), both just as they were signed; DeniedError else.
 
-    signer: the public key, in hexadecimal, of who has to have signed it; None: this user.
+    signers: the public keys, in hexadecimal, of those of whom one has to have signed it; None: this user.
     """
     path = pathlib.Path(path)
     data = path.read_bytes()
+    return data, verify(path, data, note_of(path), signers or [key()[0].hex()])
+
+
+def note_of(path: pathlib.Path) -> bytes:
+    """The note of an artifact as it lies beside it; DeniedError where there is none."""
     try:
         with _beside(path).open("rb") as file:
-            note = json.loads(file.read(_MOST_NOTE))
-        signature, by = bytes.fromhex(note.pop("signature")), note["signer"]
-        digest, public = note["digest"], bytes.fromhex(by)
-        if missing := set(_NOTE) - set(note):
-            raise KeyError(missing)
+            return file.read(MOST_NOTE)
     except FileNotFoundError:
         raise DeniedError(f"{path}: is not signed: there is no {_beside(path).name} beside it") from None
+
+
+def verify(path: pathlib.Path, data: bytes, written: bytes, signers: Collection[str]) -> dict[str, Any]:
+    """The note of an artifact, once both are as one of these has signed them; DeniedError else. path: for people."""
+    try:
+        note = json.loads(written)
+        signature, by = bytes.fromhex(note.pop("signature")), note["signer"]
+        digest, size, public = note["digest"], note["bytes"], bytes.fromhex(by)
+        if missing := set(_NOTE) - set(note):
+            raise KeyError(missing)
+        if len(public) != 32 or by != public.hex():  # it is told to people
+            raise ValueError(by)
+        message = _message(note)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise DeniedError(f"{_beside(path)}: is no note of an artifact") from None
-    trusted = (signer or key()[0].hex()).lower()
-    if by != trusted:
-        raise DeniedError(f"{path}: is signed by {by}, not by {trusted}")
-    message = _message(note)
-    if len(signature) != 64 or len(public) != 32 or _sodium().crypto_sign_verify_detached(
+    if by not in (trusted := [one.lower() for one in signers]):
+        raise DeniedError(f"{path}: is signed by {by}, not by {' or '.join(trusted)}")
+    if len(signature) != 64 or _sodium().crypto_sign_verify_detached(
             signature, message, ctypes.c_ulonglong(len(message)), public):
         raise DeniedError(f"{_beside(path)}: the signature is not that of {by}")
-    if hashlib.blake2b(data, digest_size=32).hexdigest() != digest:
+    if len(data) != size or hashlib.blake2b(data, digest_size=32).hexdigest() != digest:
         raise DeniedError(f"{path}: is not the artifact that was signed")
-    return data, note
+    return note
 
 
 def kept() -> list[tuple[pathlib.Path, dict[str, Any]]]:
@@ -255,12 +364,16 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
     for names, more in ((("--target",), {"action": "append"}), (("--target-cpu",), {}), (("--amd-target",), {}),
                         (("--output", "-o"), {}), (("--force", "-f"), {"action": "store_true"}), (("--function",), {}),
                         (("--list",), {"action": "store_true"}), (("--check",), {"action": "store_true"}), (("--signer",), {}),
-                        (("--json",), {"action": "store_true"})):
+                        (("--serve",), {"choices": ("kept", "compile")}), (("--hub", "-H"), {}), (("--json",), {"action": "store_true"})):
         parser.add_argument(*names, **more)  # type: ignore[arg-type]
     told = parser.parse_args(words)
     if told.list and (told.model or told.check):
         raise InvalidError("compile: --list stands alone")
-    if not told.list and not told.model:
+    if told.serve and (told.model or told.check or told.list):
+        raise InvalidError("compile: --serve stands alone, with --hub")
+    if told.hub and not told.serve:
+        raise InvalidError("compile: --hub says which hub --serve is for")
+    if not told.list and not told.serve and not told.model:
         raise InvalidError("compile needs a model: compile MODEL.mlir --target llvm-cpu")
     if told.signer and not told.check:
         raise InvalidError("compile: --signer says who has to have signed what --check looks at")
@@ -308,7 +421,7 @@ def _compile(told: argparse.Namespace) -> list[dict[str, Any]]:
     name, rows = os.path.basename(told.model), []
     for kind, device in wanted:
         made = build(text, kind, device, name)
-        path = pathlib.Path(told.output) if told.output else made.path or folder() / f"{made.note['made_of']}.vmfb"
+        path = pathlib.Path(told.output) if told.output else made.path or place(made.note["made_of"])
         if told.output or not made.path:  # also: now the reason why it could not be kept
             write(path, made.data, made.note)
         rows.append(_row(path, check(path)[1], new=made.new))
@@ -319,10 +432,14 @@ def main(words: Sequence[str] | None = None) -> int:
     """The command; its exit code."""
     try:
         told = _parse(sys.argv[1:] if words is None else words)
+        if told.serve:
+            from .keeper import serve
+            serve(told.hub or os.environ.get("SHOAL_HUB") or None, told.serve == "compile")
+            return 0
         if told.list:
             rows = [_row(path, note) for path, note in kept()]
         elif told.check:
-            rows = [_row(pathlib.Path(told.model), check(told.model, told.signer)[1])]
+            rows = [_row(pathlib.Path(told.model), check(told.model, [told.signer] if told.signer else None)[1])]
         else:
             rows = _compile(told)
         _print(rows, told.json)

@@ -1,9 +1,9 @@
 """The backend `iree`: the devices that IREE drives (https://iree.dev). A program's body is one artifact, which iree-compile
 makes of its StableHLO text for one kind of device; it is kept on disk under the digest of what it was made of
-(artifacts.py).
+(artifacts.py). One that is not there the hub may give (shipped.py).
 
-It takes the PyPI packages iree-base-compiler and iree-base-runtime, of one version. Artifacts are machine code: one that this
-user has not signed, or that is not as it was then, is made again.
+It takes the PyPI package iree-base-runtime and, to make artifacts, iree-base-compiler of the same version. Artifacts are machine
+code: one that nobody has signed whom this worker trusts, or that is not as it was then, is not used.
 """
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from . import Backend, Device, Graph, Operation
 from ..errors import NotFoundError
-from .artifacts import build
+from .shipped import obtain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -64,13 +64,12 @@ class Iree(Backend):
 
     @cached_property
     def runtime(self) -> ModuleType:
-        """The package iree.runtime; the compiler is there as well."""
+        """The package iree.runtime."""
         try:
-            import iree.compiler  # noqa: F401
             import iree.runtime
         except ImportError as error:
-            raise NotFoundError(f"IREE cannot be imported ({error}): pip install iree-base-compiler iree-base-runtime, for "
-                                "the Python that SHOAL_PYTHON names") from error
+            raise NotFoundError(f"IREE cannot be imported ({error}): pip install iree-base-runtime and, unless the hub gives "
+                                "artifacts, iree-base-compiler, for the Python that SHOAL_PYTHON names") from error
         return iree.runtime
 
     @cached_property
@@ -114,7 +113,7 @@ class Iree(Backend):
         """One artifact for the graph."""
         assert graph.text is not None
         runtime = self.runtime
-        module = runtime.VmModule.copy_buffer(self.config.vm_instance, build(graph.text, _DRIVERS[self.driver]).data)
+        module = runtime.VmModule.copy_buffer(self.config.vm_instance, obtain(graph.text, _DRIVERS[self.driver]))
         context = runtime.SystemContext(vm_modules=[module], config=self.config).vm_context
         call = module.lookup_function("main")
         inputs = [graph.values[v] for v in graph.inputs]
