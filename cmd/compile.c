@@ -23,8 +23,7 @@ static const struct argp_option options[] = {
      "With --check: the public key of who has to have signed it (default: this user's)", 0},
     {"serve", CMD_PYTHON_KEY, "WHAT", 0,
      "Give artifacts to the workers of a hub of this user, until it ends: kept, those that are "
-     "kept "
-     "here; compile, also those that they ask for, which are compiled then. 'shoal hub "
+     "kept here; compile, also those that they ask for, which are compiled then. 'shoal hub "
      "--artifacts' starts this",
      0},
     {"hub", 'H', "ADDRESS", 0, "With --serve: the hub (default: SHOAL_HUB, else shm:hub)", 0},

@@ -94,8 +94,7 @@ static const struct argp_option hub_options[] = {
      0},
     {"artifacts", KEY_ARTIFACTS, "WHAT", 0,
      "Give workers artifacts of IREE, signed by this user: kept, those that 'shoal compile' has "
-     "made "
-     "here; compile, also those that they ask for. A process of its own does that, in the "
+     "made here; compile, also those that they ask for. A process of its own does that, in the "
      "interpreter that SHOAL_PYTHON names (default: python3)",
      0},
     {"panels", KEY_PANELS, "N", OPTION_HIDDEN,

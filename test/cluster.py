@@ -1,4 +1,5 @@
 """What tests of pools share: a hub and workers as real processes, and arrays to compute with."""
+import contextlib
 import os
 import random
 import signal
@@ -96,3 +97,18 @@ def near(got, a, b, tolerance=TOLERANCE):
 
 def random_array(rng, *shape):
     return rng.standard_normal(shape, dtype=np.float32)
+
+
+@contextlib.contextmanager
+def closing_all(kind, *first):
+    """A function that makes pools of a kind, whose first arguments are these; they are closed at the end."""
+    made = []
+
+    def make(*args, **options):
+        made.append(kind(*first, *args, **options))
+        return made[-1]
+    try:
+        yield make
+    finally:
+        for pool in made:
+            pool.close()

@@ -61,14 +61,8 @@ def cache(tmp_path, monkeypatch):
 
 @pytest.fixture
 def machines(tmp_path):
-    made = []
-
-    def make(*args, **options):
-        made.append(Machines(tmp_path, *args, **options))
-        return made[-1]
-    yield make
-    for pool in made:
-        pool.close()
+    with cluster.closing_all(Machines, tmp_path) as make:
+        yield make
 
 
 def written(folder):
