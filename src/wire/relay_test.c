@@ -128,7 +128,7 @@ static void start_member(member *m, uint32_t number, bool accepts) {
     handlers = (wire_handlers){.context = m, .message = member_message};
     wire_handle(m->s.peer, WIRE_HUB, &handlers);
     assert_int_equal(wire_start(m->s.peer), SHOAL_OK);
-    assert_int_equal(wire_connect(m->s.peer, "shm:relays", 1, 5000), SHOAL_OK);
+    assert_int_equal(wire_connect(m->s.peer, "shm:relays", 1, PATIENCE_MS), SHOAL_OK);
     wait_count(&m->s, &m->s.opened, 1);
 }
 
@@ -176,12 +176,13 @@ static void test_another(void **state) {
     b.s.want_accepting = false;
     connect_to(&b.s, "relay:1");
     wait_count(&a.s, &a.s.opened, 2);
-    assert_int_equal(wire_connect(a.s.peer, "relay:2", 2, 5000), SHOAL_OK);
+    assert_int_equal(wire_connect(a.s.peer, "relay:2", 2, PATIENCE_MS), SHOAL_OK);
     wait_count(&a.s, &a.s.opened, 3);
     assert_int_equal(a.s.cookie, 2);
     wait_count(&b.s, &b.s.opened, 3);
     assert_int_equal(wire_connect_in(a.s.peer, "relay:2", 2, 300, 5000), SHOAL_OK);
-    assert_int_equal(wire_connect(b.s.peer, "relay:1", 42, 5000), SHOAL_OK); /* for the first */
+    assert_int_equal(wire_connect(b.s.peer, "relay:1", 42, PATIENCE_MS),
+                     SHOAL_OK); /* for the first */
     wait_count(&a.s, &a.s.opened, 4);
     nanosleep(&(struct timespec){.tv_nsec = 600 * BASE_MS}, NULL);
     assert_int_equal(a.s.opened, 4);
@@ -211,7 +212,7 @@ static void test_both_ways(void **state) {
     assert_int_equal(b.s.bytes, sum);
     /* one more in the other direction: links of their own */
     b.s.want_accepting = false;
-    assert_int_equal(wire_connect(b.s.peer, "relay:1", 42, 5000), SHOAL_OK);
+    assert_int_equal(wire_connect(b.s.peer, "relay:1", 42, PATIENCE_MS), SHOAL_OK);
     wait_count(&b.s, &b.s.opened, 3);
     assert_int_equal(send_pattern(b.s.link, 9, 3 << 20), SHOAL_OK);
     wait_number(&a.s, &a.s.finished, 9);

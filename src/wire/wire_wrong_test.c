@@ -473,13 +473,12 @@ static void test_destroy_with_pending(void **state) {
     assert_int_equal(s.sources, 1);
 }
 
-/* Closing while the other side does not read ends all the same. */
 /* Both at once: the first waits for its turn at its second address when the other one has its link.
  */
 static void connect_twice(void *context) {
     side *s = context;
-    assert_int_equal(wire_connect(s->peer, "shm:nobody-there,inproc", 42, 5000), SHOAL_OK);
-    assert_int_equal(wire_connect(s->peer, "inproc", 42, 5000), SHOAL_OK);
+    assert_int_equal(wire_connect(s->peer, "shm:nobody-there,inproc", 42, PATIENCE_MS), SHOAL_OK);
+    assert_int_equal(wire_connect(s->peer, "inproc", 42, PATIENCE_MS), SHOAL_OK);
 }
 
 /* Two attempts with one cookie are two, each with an outcome of its own. */
@@ -490,13 +489,15 @@ static void test_one_cookie(void **state) {
     wait_count(&s, &s.opened, 4);
     assert_int_equal(s.cookie, 42);
     assert_int_equal(s.failed, 0);
-    assert_int_equal(wire_connect(s.peer, "shm:nobody-there", 42, 5000), SHOAL_OK);
-    assert_int_equal(wire_connect(s.peer, "shm:nobody-there,shm:nobody-here", 42, 5000), SHOAL_OK);
+    assert_int_equal(wire_connect(s.peer, "shm:nobody-there", 42, PATIENCE_MS), SHOAL_OK);
+    assert_int_equal(wire_connect(s.peer, "shm:nobody-there,shm:nobody-here", 42, PATIENCE_MS),
+                     SHOAL_OK);
     wait_count(&s, &s.failed, 2);
     wire_peer_destroy(&s.peer);
     assert_int_equal(s.failed, 2);
 }
 
+/* Closing while the other side does not read ends all the same. */
 static void test_close_unread(void **state) {
     child c = start_child("shm:unread");
     side s;
