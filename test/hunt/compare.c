@@ -27,6 +27,7 @@ static void sample(hunt_truth *truth, uint32_t n) {
     while (truth->n_samples < n) {
         hunt_noise noise = {.random = {truth->program->seed + 977 * truth->n_samples},
                             .any = truth->n_samples,
+                            .alike = truth->n_samples / HUNT_ANY % 2,
                             .vanishing = vanishing[truth->n_samples % 4],
                             .composite = truth->free,
                             .signs = truth->signs,

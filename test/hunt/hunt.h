@@ -77,11 +77,14 @@ void hunt_results_fini(hunt_results *results);
 void **hunt_values_new(const hunt_program *program);
 void hunt_values_free(const hunt_program *program, void ***values);
 
+enum { HUNT_ANY = 9 }; /* numbers that stand for what may be anything */
+
 /* Where rounding may differ: NULL is the reference as it is. Every result of a node is moved at
  * random, by as much as kernels may differ there; zeros lose their sign, NaN its bits. */
 typedef struct hunt_noise {
     hunt_random random;
     uint32_t any;       /* what takes the place of what may be anything */
+    bool alike;         /* that, everywhere: a sum over many has no NaN unless all are */
     uint32_t vanishing; /* percent of what noise may take to zero that becomes zero */
     bool composite;     /* inside a composite, where every step may be made in another way */
     bool signs;         /* zeros keep theirs where IEEE 754 says it */

@@ -276,17 +276,16 @@ static void cancel(const ref_call *call, hunt_noise *noise) {
     }
 }
 
-/* What may be any number, what it is among them: mostly the same throughout a run. Thirds have bits
- * in all of their bytes, which somebody may look at, and subnormal numbers have few; a number of
- * some size is none that functions are special for. */
+/* What may be any number, what it is among them: mostly the same throughout a run, or always.
+ * Thirds have bits in all of their bytes, which somebody may look at, and subnormal numbers have
+ * few; a number of some size is none that functions are special for. */
 static double anything(hunt_noise *noise, uint8_t dtype, double is) {
     double few = ldexp(least_of(dtype), (int)hunt_below(&noise->random, 24));
-    const double any[] = {NAN, INFINITY, -INFINITY,
-                          0,   1.0 / 3,  -2.0 / 3,
-                          is,  few,      1000 * hunt_uniform(&noise->random)};
-    enum { ANY = sizeof any / sizeof *any };
-    uint32_t which = hunt_chance(&noise->random, 70) ? noise->any : hunt_below(&noise->random, ANY);
-    return any[which % ANY];
+    const double any[HUNT_ANY] = {NAN, INFINITY, -INFINITY,
+                                  0,   1.0 / 3,  -2.0 / 3,
+                                  is,  few,      1000 * hunt_uniform(&noise->random)};
+    bool usual = noise->alike || hunt_chance(&noise->random, 70);
+    return any[(usual ? noise->any : hunt_below(&noise->random, HUNT_ANY)) % HUNT_ANY];
 }
 
 /* What a node that joins numbers says about how exactly its results are known. */
