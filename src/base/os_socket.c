@@ -269,6 +269,16 @@ bool base_os_socket_reached(int fd, char *out, size_t room) {
     return snprintf(out, room, six ? "[%s]:%u" : "%s:%u", text, port) < (int)room;
 }
 
+uint64_t base_os_socket_identity(int fd) {
+    uint64_t identity = 0;
+    socklen_t size = sizeof identity;
+    return fd >= 0 && !getsockopt(fd, SOL_SOCKET, SO_COOKIE, &identity, &size) ? identity : 0;
+}
+
+void base_os_socket_cut(int fd, uint64_t identity) {
+    if (identity && base_os_socket_identity(fd) == identity) shutdown(fd, SHUT_RDWR);
+}
+
 bool base_os_socket_leaves(int fd) {
     socket_address own, other;
     socklen_t size = sizeof own, other_size = sizeof other;

@@ -22,7 +22,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #define HANDSHAKE_PATIENCE (2 * BASE_SECOND)
@@ -195,15 +194,16 @@ static void make_room(zmq_listener *listener) {
     size_t oldest = 0;
     for (size_t i = 1; i < listener->waiting.count; i++)
         if (listener->waiting.data[i].until < listener->waiting.data[oldest].until) oldest = i;
-    shutdown(listener->waiting.data[oldest].fd, SHUT_RDWR);
+    zmq_waiting w = listener->waiting.data[oldest];
+    base_os_socket_cut(w.fd, w.identity);
     listener->waiting.data[oldest] = listener->waiting.data[--listener->waiting.count];
 }
 
-static void cut_later(zmq_listener *listener, int fd, int ms) {
-    zmq_waiting w = {fd, base_now() + ms * BASE_MS};
+static void cut_later(zmq_listener *listener, int fd, uint64_t identity, int ms) {
+    zmq_waiting w = {fd, identity, base_now() + ms * BASE_MS};
     if (listener->waiting.count >= WIRE_ZMQ_WAITING) make_room(listener);
     if (!base_vec_push(&listener->waiting, w))
-        shutdown(fd, SHUT_RDWR);
+        base_os_socket_cut(fd, identity);
     else if (!listener->cutter.deadline)
         listener->cutter.deadline = w.until;
 }
@@ -222,7 +222,7 @@ static void cut(wire_watch *watch) {
     for (size_t i = 0; i < listener->waiting.count; i++) {
         zmq_waiting w = listener->waiting.data[i];
         if (w.until <= now) {
-            shutdown(w.fd, SHUT_RDWR);
+            base_os_socket_cut(w.fd, w.identity);
             listener->waiting.data[i--] = listener->waiting.data[--listener->waiting.count];
         } else if (!next || w.until < next) {
             next = w.until;
@@ -231,7 +231,9 @@ static void cut(wire_watch *watch) {
     watch->deadline = next;
 }
 
-void wire_zmq_abandon(zmq_listener *listener, int fd) { cut_later(listener, fd, WIRE_ZMQ_CUT_MS); }
+void wire_zmq_abandon(zmq_listener *listener, int fd, uint64_t identity) {
+    cut_later(listener, fd, identity, WIRE_ZMQ_CUT_MS);
+}
 
 /* The routing number of a router's guest, from 1; 0: none of ours. */
 static uint64_t route_of(zmq_msg_t *id) {
@@ -275,6 +277,7 @@ static void newcomer(zmq_listener *listener, uint64_t route, zmq_msg_t *id, zmq_
     own->listener = listener;
     own->role = guest.role;
     own->fd = zmq_msg_get(body, ZMQ_SRCFD);
+    own->identity = base_os_socket_identity(own->fd);
     cut_never(listener, own->fd);
     wire_proof *proof = &own->framed.base.proof;
     proof->keyed = true;
@@ -326,7 +329,7 @@ static void router_event(zmq_end *end, uint16_t event, uint32_t value) {
     uint64_t key;
     void *item;
     if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED)
-        cut_later(listener, (int)value, WIRE_ZMQ_WAITING_MS);
+        cut_later(listener, (int)value, base_os_socket_identity((int)value), WIRE_ZMQ_WAITING_MS);
     if (event != ZMQ_EVENT_DISCONNECTED) return;
     cut_never(listener, (int)value);
     while (base_map_next(&listener->members, &at, &key, &item)) {

@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 /* ---- sending ---- */
 
@@ -135,9 +134,9 @@ void wire_zmq_shut(wire_link *link) {
     if (own->listener) {
         if (own->route) base_map_remove(&own->listener->members, own->route);
         if (own->fd >= 0 && link->why == SHOAL_LOST)
-            shutdown(own->fd, SHUT_RDWR);
+            base_os_socket_cut(own->fd, own->identity);
         else if (own->fd >= 0)
-            wire_zmq_abandon(own->listener, own->fd);
+            wire_zmq_abandon(own->listener, own->fd, own->identity);
     }
     wire_zmq_close(&own->end, link->closed ? WIRE_ZMQ_LINGER_MS : 0);
     wire_framed_fini(&own->framed);

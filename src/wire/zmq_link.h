@@ -64,6 +64,7 @@ typedef struct zmq_end {
 
 typedef struct zmq_waiting {
     int fd;
+    uint64_t identity; /* ØMQ closes descriptors by itself: the number may be another's */
     int64_t until;
 } zmq_waiting;
 
@@ -88,7 +89,8 @@ typedef struct zmq_link {
     char *dialled; /* as given; links that connect */
     uint64_t route;
     uint8_t id[5];
-    int fd; /* of the connection: ØMQ's, only to be asked */
+    int fd;            /* of the connection: ØMQ's, only to be asked */
+    uint64_t identity; /* of it; accepted links */
     bool connected;
     bool leaves;                  /* the other side is on another machine */
     double speed;                 /* bytes a second that go out; 0: not measured yet */
@@ -146,7 +148,7 @@ shoal_status wire_zmq_enrol(zmq_listener *listener, zmq_msg_t *id, const uint8_t
 /* ---- zmq.c ---- */
 
 /* Of a connection that has no link any more: it is cut unless it ends by itself soon. */
-void wire_zmq_abandon(zmq_listener *listener, int fd);
+void wire_zmq_abandon(zmq_listener *listener, int fd, uint64_t identity);
 /* Answers who asked to be enrolled. */
 void wire_zmq_answer(zmq_listener *listener, const void *id, size_t n, shoal_status status,
                      const char *text);

@@ -530,8 +530,29 @@ static void test_paths(void **state) {
     wire_peer_destroy(&a.peer);
 }
 
+/* A descriptor that is another socket's by the time that its first owner is to be cut. */
+static void test_identity(void **state) {
+    int one[2], other[2], fd;
+    char byte;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, one), 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, other), 0);
+    fd = one[0];
+    uint64_t identity = base_os_socket_identity(fd);
+    assert_true(identity && identity != base_os_socket_identity(other[0]));
+    assert_int_equal(dup2(other[0], fd), fd);
+    base_os_socket_cut(fd, identity);
+    base_os_socket_cut(fd, 0);
+    assert_int_equal(recv(other[1], &byte, 1, MSG_DONTWAIT), -1);
+    base_os_socket_cut(fd, base_os_socket_identity(fd));
+    assert_int_equal(recv(other[1], &byte, 1, MSG_DONTWAIT), 0);
+    assert_int_equal(base_os_socket_identity(-1), 0);
+    for (int i = 0; i < 2; i++) close(one[i]), close(other[i]);
+    assert_int_equal(base_os_socket_identity(fd), 0);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_identity),
         cmocka_unit_test(test_other_version),
         cmocka_unit_test(test_before_hello),
         cmocka_unit_test(test_lies),
