@@ -173,13 +173,33 @@ static void test_a_loop_after_a_wait(void **state) {
     shoal_session_close(&s);
 }
 
-/* A process that was forked has the session's memory, and none of its threads: it is told so, and
- * the other one goes on. */
+typedef struct holder {
+    shoal_session *session;
+    atomic_bool holds, let_go;
+} holder;
+
+static void *hold_locks(void *context) {
+    holder *h = context;
+    pthread_mutex_lock(&h->session->lock);
+    pthread_mutex_lock(&h->session->news);
+    h->holds = true;
+    while (!h->let_go) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    pthread_mutex_unlock(&h->session->news);
+    pthread_mutex_unlock(&h->session->lock);
+    return NULL;
+}
+
+/* A process that was forked has the session's memory, and none of its threads, one of which has its
+ * locks: it is told so, and the other one goes on. */
 static void test_forked(void **state) {
     (void)state;
     shoal_session *s = open_session();
     shoal_tensor *x, *y = doubled(s, &x);
     check_doubled(y);
+    holder h = {.session = s};
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, hold_locks, &h), 0);
+    while (!h.holds) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     pid_t pid = fork();
     if (!pid) {
         float out[300];
@@ -200,6 +220,8 @@ static void test_forked(void **state) {
     }
     int status;
     assert_int_equal(waitpid(pid, &status, 0), pid);
+    h.let_go = true;
+    pthread_join(thread, NULL);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
     check_doubled(y);

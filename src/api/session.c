@@ -313,12 +313,48 @@ static shoal_status keep_options(shoal_session *session, const shoal_options *op
     return base_fail(SHOAL_NO_MEMORY, "no memory for a session");
 }
 
+/* ---- forks ---- */
+
 static atomic_uint life; /* forks that have led to this process */
 static pthread_once_t noted = PTHREAD_ONCE_INIT;
+static pthread_mutex_t listing = PTHREAD_MUTEX_INITIALIZER;
+static shoal_session *newest; /* of those that there are */
 
-static void begin_life(void) { atomic_fetch_add(&life, 1); }
+static void init_locks(shoal_session *session) {
+    pthread_mutex_init(&session->lock, NULL);
+    pthread_mutex_init(&session->news, NULL);
+    pthread_mutex_init(&session->listening, NULL);
+}
 
-static void note_forks(void) { (void)pthread_atfork(NULL, NULL, begin_life); }
+static void hold_list(void) { pthread_mutex_lock(&listing); }
+static void release_list(void) { pthread_mutex_unlock(&listing); }
+
+/* Whoever held a lock is not here, and would hold it for ever: calls are told where they are. */
+static void begin_life(void) {
+    atomic_fetch_add(&life, 1);
+    for (shoal_session *s = newest; s; s = s->older) init_locks(s);
+    release_list();
+}
+
+static void note_forks(void) { (void)pthread_atfork(hold_list, release_list, begin_life); }
+
+static void list(shoal_session *session) {
+    hold_list();
+    session->older = newest;
+    if (newest) newest->newer = session;
+    newest = session;
+    release_list();
+}
+
+static void unlist(shoal_session *session) {
+    hold_list();
+    if (session->older) session->older->newer = session->newer;
+    if (session->newer)
+        session->newer->older = session->older;
+    else
+        newest = session->older;
+    release_list();
+}
 
 bool api_is_here(const shoal_session *session) { return session->life == atomic_load(&life); }
 
@@ -329,9 +365,8 @@ shoal_status api_session_new(const shoal_options *given, shoal_session **out) {
     if (!session) return base_fail(SHOAL_NO_MEMORY, "no memory for a session");
     pthread_once(&noted, note_forks);
     session->life = atomic_load(&life);
-    pthread_mutex_init(&session->lock, NULL);
-    pthread_mutex_init(&session->news, NULL);
-    pthread_mutex_init(&session->listening, NULL);
+    init_locks(session);
+    list(session);
     atomic_init(&session->refs, 1);
     base_condition_init(&session->calm);
     shoal_status status = keep_options(session, &options);
@@ -382,6 +417,7 @@ void shoal_session_close(shoal_session **out) {
 
 void api_session_release(shoal_session *session) {
     if (atomic_fetch_sub(&session->refs, 1) != 1) return;
+    unlist(session);
     session->pending.count = 0;
     api_drain(session);
     api_forget(session);

@@ -148,8 +148,9 @@ typedef struct api_question {
 
 struct shoal_session {
     pthread_mutex_t lock;
-    uint32_t life;   /* of the process that opened it: see api_is_here */
-    atomic_int refs; /* the session itself and each tensor */
+    uint32_t life;                /* of the process that opened it: see api_is_here */
+    shoal_session *older, *newer; /* of this process */
+    atomic_int refs;              /* the session itself and each tensor */
     atomic_bool closed;
     worker *worker;
     hub *hub;              /* of an embedded pool */
