@@ -188,7 +188,7 @@ static bool node_is_singular(const shoal_graph *g, const shoal_node *node,
             if (fabs(x) < 1e-12 || (x < 0 && node->op == GRAPH_POWER && !k)) return true;
         }
     }
-    return node->op == GRAPH_IF || node->op == GRAPH_CASE; /* it may be inside */
+    return node->n_regions > 0; /* it may be inside */
 }
 
 /* All values of a program, run by the reference. Freed by hunt_results_fini. */
