@@ -1,18 +1,17 @@
 /* `shoal hub` and `shoal worker`: a pool's processes, until a signal. */
 #include "args.h"
 #include "daemon.h"
+#include "keeper.h"
 #include "text.h"
 #include "view/server.h"
 
 #include <errno.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum {
@@ -27,8 +26,6 @@ enum {
     KEY_BACKEND,
     KEY_ARTIFACTS
 };
-enum { KEEPER_ENDS_S = 5 };
-extern char **environ;
 
 #define DAEMON_OPTION                                                                              \
     {                                                                                              \
@@ -74,7 +71,7 @@ typedef struct hub_input {
     const char *metrics; /* where they are served; NULL: nowhere */
     view_server *server;
     const char *artifacts; /* what the keeper gives; NULL: there is none */
-    pid_t keeper;
+    keeper *keeper;
     bool failed;
 } hub_input;
 
@@ -144,28 +141,6 @@ static bool start_metrics(hub_input *in, const char *addresses) {
     return true;
 }
 
-/* A process of its own, so that nothing that it looks at is looked at by the hub. It ends with it.
- */
-static pid_t start_keeper(const char *what, const char *addresses) {
-    const char *const words[] = {"shoal", "compile", "--serve", what, "--hub", addresses, NULL};
-    pid_t child = 0;
-    fflush(NULL);
-    int code = posix_spawn(&child, "/proc/self/exe", NULL, NULL, (char *const *)words, environ);
-    if (code != 0) cmd_fail("starting the keeper of artifacts: %s", strerror(code));
-    return code == 0 ? child : 0;
-}
-
-/* One that is stopped, or does not get to it, is not waited for. */
-static void end_keeper(pid_t keeper) {
-    if (keeper <= 0) return;
-    kill(keeper, SIGTERM);
-    double until = cmd_now() + KEEPER_ENDS_S;
-    while (waitpid(keeper, NULL, WNOHANG) == 0) {
-        if (cmd_now() >= until) kill(keeper, SIGKILL);
-        usleep(5000);
-    }
-}
-
 static void hub_ready(void *context, const char *addresses) {
     hub_input *in = context;
     tell("listening", "address", addresses, "hub: listening at %s", addresses);
@@ -178,7 +153,7 @@ static void hub_ready(void *context, const char *addresses) {
     }
     fflush(stdout);
     daemon_ready();
-    if (in->artifacts != NULL) in->keeper = start_keeper(in->artifacts, addresses);
+    if (in->artifacts != NULL) in->keeper = keeper_start(in->artifacts, addresses);
 }
 
 static int run_hub(const cmd_command *self, int argc, char **argv) {
@@ -194,7 +169,7 @@ static int run_hub(const cmd_command *self, int argc, char **argv) {
     cmd_catch_signals();
     raise_descriptors();
     int code = cmd_try(shoal_hub_run(&in.options));
-    end_keeper(in.keeper);
+    keeper_end(&in.keeper);
     view_server_stop(&in.server);
     daemon_end();
     if (code != CMD_OK || in.failed) return CMD_FAILED;

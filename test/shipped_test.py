@@ -41,17 +41,19 @@ sys.meta_path.insert(0, Missing())
 
 
 class Machines(cluster.Pool):
-    """A hub that has artifacts, or not, and workers of IREE. bare: those that have no compiler."""
+    """A hub that has artifacts, or not, and workers of IREE. bare: those that have no compiler.
+    keeper: whether one comes; else its interpreter ends at once."""
 
-    def __init__(self, folder, workers=2, hub=("--artifacts", "compile"), bare=(), own=()):
-        self.folder, self.bare, self.own = folder, bare, own
+    def __init__(self, folder, workers=2, hub=("--artifacts", "compile"), bare=(), own=(), keeper=True):
+        self.folder, self.bare, self.own, self.keeper = folder, bare, own, keeper
         (folder / "bare").mkdir(exist_ok=True)
         (folder / "bare" / "sitecustomize.py").write_text(BARE)
         super().__init__(workers, hub=hub)
-        self.await_words(self.processes[0], "keeps artifacts for the pool")
+        self.await_words(self.processes[0], "keeps artifacts for the pool" if keeper else "the keeper of artifacts ended with code 1")
+
     def environment_of(self, name):
         of = {"XDG_CACHE_HOME": str(self.folder / name / "cache"), "XDG_CONFIG_HOME": str(self.folder / name / "config"),
-              "SHOAL_LOG": "info", "SHOAL_PYTHON": sys.executable}
+              "SHOAL_LOG": "info", "SHOAL_PYTHON": sys.executable if self.keeper or name != "hub" else "/bin/false"}
         if name in self.bare:
             of["PYTHONPATH"] = f"{self.folder / 'bare'}:{os.environ['PYTHONPATH']}"
         return of
@@ -118,7 +120,7 @@ class Liar:
         self.asked, self.ended = [], False
         with pool.as_hub():
             self.keeper = _shoal.keeper_open(pool.address, artifacts.folder())
-        pool.await_words(pool.processes[0], "keeps artifacts for the pool", 2)
+        pool.await_words(pool.processes[0], "keeps artifacts for the pool")
         self.thread = threading.Thread(target=self.run, args=(answer,))
         self.thread.start()
 
@@ -269,8 +271,7 @@ def lies(pool):
 def test_what_is_not_as_the_hub_signed_it(machines, bare):
     """It is told once, and not used: the worker compiles for itself, or has the processor beside do it."""
     machines(1).compute()  # something that is rightly signed
-    pool = machines(1, hub=("--artifacts", "kept"), bare=("w1",) if bare else ())
-    pool.end_keeper()
+    pool = machines(1, hub=("--artifacts", "kept"), bare=("w1",) if bare else (), keeper=False)
     worker, before = pool.named("w1"), len(pool.kept("w1"))
     rows = lies(pool)
     turn = iter(rows)
@@ -296,8 +297,7 @@ def test_what_is_not_as_the_hub_signed_it(machines, bare):
 
 def test_the_wait_ends(machines):
     """With the keeper, and with the hub, in the middle of a question."""
-    pool = machines(1, hub=("--artifacts", "kept"))
-    pool.end_keeper()
+    pool = machines(1, hub=("--artifacts", "kept"), keeper=False)
     liar = Liar(pool, lambda asked: None)
     done = threading.Thread(target=pool.compute)
     done.start()
@@ -361,6 +361,21 @@ def test_one_keeper_of_the_right_user(machines, tmp_path):
         time.sleep(0.02)
 
 
+def test_a_keeper_that_died_is_started_again(machines):
+    """What is asked for meanwhile is asked for again by who cannot do without."""
+    pool = machines(1, bare=("w1",))
+    hub, worker = pool.processes[0], pool.named("w1")
+    for times in (2, 3):
+        pool.end_keeper()
+        pool.compute(10 + times)
+        assert pool.log(hub).count("the keeper of artifacts was ended by signal 9") == times - 1
+        assert pool.log(hub).count("keeps artifacts for the pool") == times
+    assert "hands work" not in pool.log(worker), pool.log(worker)
+    hub.terminate()
+    assert hub.wait(60) == 0
+    assert pool.log(hub).count("is started again") == 2
+
+
 def test_a_stopped_keeper_keeps_nobody(machines):
     pool = machines(0, hub=("--artifacts", "kept"))
     hub, keeper_of_it = pool.processes[0], pool.pid_of_keeper()
@@ -390,13 +405,12 @@ sys.exit(artifacts.main(["--serve", "kept", "--hub", sys.argv[1]]))
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_keeper_that_ends_leaves_nothing(machines, tmp_path, number):
     """Not what it was compiling, nor a list of its functions."""
-    pool = machines(0, hub=("--artifacts", "kept"))
-    pool.end_keeper()
+    pool = machines(0, hub=("--artifacts", "kept"), keeper=False)
     folder = tmp_path / "drafts"
     folder.mkdir()
     with pool.as_hub(), environment({"TMPDIR": str(folder)}):
         process = subprocess.Popen([sys.executable, "-c", SLOW, pool.address], stderr=subprocess.PIPE, text=True)
-    pool.await_words(pool.processes[0], "keeps artifacts for the pool", 2)
+    pool.await_words(pool.processes[0], "keeps artifacts for the pool")
     await_true(lambda: list(folder.glob("*/begun")), 60, lambda: list(folder.iterdir()))
     process.send_signal(number)
     said = process.communicate(timeout=60)[1]

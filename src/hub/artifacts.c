@@ -3,15 +3,24 @@
  * and into no program, and what it says of who signs is what members take nothing else for. */
 #include "hub/state.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 
 #include <string.h>
 
-enum { MOST_WORD = 1024 };
+enum {
+    MOST_WORD = 1024,
+    /* Seconds within which a keeper is there, or there again: who asks meanwhile may ask once more.
+     */
+    COMES_S = 15
+};
+
+static void expect(hub *h) { h->artifacts.expected = base_now() + COMES_S * BASE_SECOND; }
 
 void hub_keep_artifacts(hub *h, const uint8_t key[WIRE_KEY]) {
     h->artifacts.given = true;
     memcpy(h->artifacts.signer, key, WIRE_KEY);
+    expect(h);
 }
 
 static void refuse(hub_peer *peer, uint64_t token, shoal_status why, const char *message) {
@@ -48,7 +57,10 @@ void hub_artifact_ask(hub *h, hub_peer *peer, Shoal__ArtifactAsk *ask) {
                          .user = peer->user,
                          .held = HUB_WANTED_HELD + ask->text.len};
     if (!h->artifacts.keeper || !h->artifacts.keeper->link) {
-        refuse(peer, ask->token, SHOAL_NOT_FOUND, "the hub's keeper of artifacts is not there");
+        bool comes = base_now() < h->artifacts.expected;
+        refuse(peer, ask->token, comes ? SHOAL_BUSY : SHOAL_NOT_FOUND,
+               comes ? "the hub's keeper of artifacts is not there yet"
+                     : "the hub's keeper of artifacts is not there");
         return;
     }
     if (!may_ask(h, peer->user, wanted.held) || !base_vec_push(&h->artifacts.wanted, wanted)) {
@@ -120,11 +132,12 @@ void hub_artifact_take(hub *h, hub_peer *peer, Shoal__Artifact *artifact) {
 void hub_artifacts_leave(hub *h, const hub_peer *gone) {
     if (gone != h->artifacts.keeper) return;
     h->artifacts.keeper = NULL;
+    expect(h);
     while (h->artifacts.wanted.count) {
         hub_wanted wanted = h->artifacts.wanted.data[--h->artifacts.wanted.count];
         wanted.user->wanted -= wanted.held;
         hub_peer *asker = hub_peer_find(h, wanted.peer);
         if (asker)
-            refuse(asker, wanted.asked, SHOAL_NOT_FOUND, "the hub's keeper of artifacts has left");
+            refuse(asker, wanted.asked, SHOAL_BUSY, "the hub's keeper of artifacts has left");
     }
 }

@@ -21,6 +21,7 @@ typedef struct hub_artifacts {
     bool given;               /* there may be a keeper: */
     uint8_t signer[WIRE_KEY]; /* who signs what it has */
     struct hub_peer *keeper;  /* NULL: there is none now */
+    int64_t expected;         /* until then one may come */
     uint64_t last;            /* token */
     BASE_VEC(hub_wanted) wanted;
 } hub_artifacts;
