@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 /* Seconds: until one that was told to end is killed; before it is started again, twice as long each
- * time, unless it has lived longer than MOST_PAUSE_S. */
-enum { ENDS_S = 5, LEAST_PAUSE_S = 1, MOST_PAUSE_S = 60 };
+ * time, unless it has lived for LIVES_S. */
+enum { ENDS_S = 5, LEAST_PAUSE_S = 1, MOST_PAUSE_S = 600, LIVES_S = 60 };
 extern char **environ;
 
 struct keeper {
@@ -83,7 +83,7 @@ static void *watch(void *context) {
         k->pid = spawn(k);
         if (k->pid) await(k);
         if (k->ending) break;
-        if (cmd_now() - began > MOST_PAUSE_S) pause = LEAST_PAUSE_S;
+        if (cmd_now() - began > LIVES_S) pause = LEAST_PAUSE_S;
         fprintf(stderr, "hub: it is started again in %.0f s\n", pause);
         struct timespec until;
         clock_gettime(CLOCK_MONOTONIC, &until);
@@ -120,7 +120,8 @@ keeper *keeper_start(const char *what, const char *addresses) {
     k->what = strdup(what);
     k->addresses = strdup(addresses);
     fflush(NULL);
-    sigfillset(&all); /* signals are the main thread's */
+    signal(SIGCHLD, SIG_DFL); /* a parent may have it ignored: then nobody is told how one ended */
+    sigfillset(&all);         /* signals are the main thread's */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int code = k->what == NULL || k->addresses == NULL ? ENOMEM
                                                        : pthread_create(&k->thread, NULL, watch, k);

@@ -104,8 +104,8 @@ int64_t base_os_socket_silence(int fd);
 /* Bytes a second at which the other end of a TCP connection has taken what was sent of late, while
  * there was something to send; 0 when that cannot be told. */
 double base_os_socket_speed(int fd);
-/* What tells a socket from another one that has its descriptor later: Linux's SO_COOKIE, from 1 on;
- * 0 for what is no socket. */
+/* What tells a socket from another one that has its descriptor later: its inode, from 1 on; 0 for
+ * what is no socket. */
 uint64_t base_os_socket_identity(int fd);
 /* Cuts a connection, both ways, unless the descriptor is another's by now. */
 void base_os_socket_cut(int fd, uint64_t identity);

@@ -270,9 +270,8 @@ bool base_os_socket_reached(int fd, char *out, size_t room) {
 }
 
 uint64_t base_os_socket_identity(int fd) {
-    uint64_t identity = 0;
-    socklen_t size = sizeof identity;
-    return fd >= 0 && !getsockopt(fd, SOL_SOCKET, SO_COOKIE, &identity, &size) ? identity : 0;
+    struct stat is;
+    return fd >= 0 && !fstat(fd, &is) && S_ISSOCK(is.st_mode) ? is.st_ino : 0;
 }
 
 void base_os_socket_cut(int fd, uint64_t identity) {

@@ -137,7 +137,10 @@ void hub_artifacts_leave(hub *h, const hub_peer *gone) {
         hub_wanted wanted = h->artifacts.wanted.data[--h->artifacts.wanted.count];
         wanted.user->wanted -= wanted.held;
         hub_peer *asker = hub_peer_find(h, wanted.peer);
+        /* What it was looking into may be why: that is not to meet the next one at once. */
+        bool again = wanted.held == HUB_WANTED_HELD;
         if (asker)
-            refuse(asker, wanted.asked, SHOAL_BUSY, "the hub's keeper of artifacts has left");
+            refuse(asker, wanted.asked, again ? SHOAL_BUSY : SHOAL_NOT_FOUND,
+                   "the hub's keeper of artifacts has left");
     }
 }

@@ -214,6 +214,16 @@ static void test_the_keeper_leaves(void **state) {
     assert_int_equal(p->given->error->status, SHOAL_BUSY); /* it may come again */
     keep(p, 0);
     assert_ptr_equal(p->h->artifacts.keeper, member(p, 0));
+    /* What it had the text of may be why it ends. */
+    assert_non_null(add_worker(p));
+    Shoal__ArtifactAsk whole = question(5);
+    whole.text = (ProtobufCBinaryData){4, (uint8_t *)"text"};
+    deliver(p, 2, SHOAL__KIND__ARTIFACT_ASK, &whole.base);
+    assert_int_equal(p->n_given, 4);
+    wire_close(p->ends[0], SHOAL_CLOSED, "bye");
+    pump(p);
+    assert_int_equal(p->n_given, 5);
+    assert_int_equal(p->given->error->status, SHOAL_NOT_FOUND);
 }
 
 int main(void) {

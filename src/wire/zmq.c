@@ -208,10 +208,15 @@ static void cut_later(zmq_listener *listener, int fd, uint64_t identity, int ms)
         listener->cutter.deadline = w.until;
 }
 
-static void cut_never(zmq_listener *listener, int fd) {
-    for (size_t i = 0; i < listener->waiting.count; i++)
-        if (listener->waiting.data[i].fd == fd)
-            listener->waiting.data[i--] = listener->waiting.data[--listener->waiting.count];
+/* Gives what it was known by; 0: it was not to be cut. */
+static uint64_t cut_never(zmq_listener *listener, int fd) {
+    uint64_t identity = 0;
+    for (size_t i = 0; i < listener->waiting.count; i++) {
+        if (listener->waiting.data[i].fd != fd) continue;
+        identity = listener->waiting.data[i].identity;
+        listener->waiting.data[i--] = listener->waiting.data[--listener->waiting.count];
+    }
+    return identity;
 }
 
 /* There is no other way to end one of a router's connections. */
@@ -277,8 +282,8 @@ static void newcomer(zmq_listener *listener, uint64_t route, zmq_msg_t *id, zmq_
     own->listener = listener;
     own->role = guest.role;
     own->fd = zmq_msg_get(body, ZMQ_SRCFD);
-    own->identity = base_os_socket_identity(own->fd);
-    cut_never(listener, own->fd);
+    own->identity = cut_never(listener, own->fd);
+    if (!own->identity) own->identity = base_os_socket_identity(own->fd);
     wire_proof *proof = &own->framed.base.proof;
     proof->keyed = true;
     proof->local = !memcmp(key, peer->zmq->own.public, WIRE_KEY);

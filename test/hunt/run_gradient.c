@@ -175,79 +175,92 @@ static double along(const hunt_program *slope, const uint32_t *of, void *const *
     return sum;
 }
 
+/* What has an infinite slope, or none, at 0 or below it. */
+static bool is_root(uint16_t op) {
+    return op == GRAPH_SQRT || op == GRAPH_CBRT || op == GRAPH_RSQRT || op == GRAPH_POWER ||
+           op == GRAPH_ATAN2 || op == GRAPH_ADAM;
+}
+
+static bool has_root(const shoal_graph *g) {
+    for (uint32_t n = 0; n < g->n_nodes; n++) {
+        const shoal_node *node = &g->nodes[n];
+        if (is_root(node->op)) return true;
+        for (uint16_t r = 0; r < node->n_regions; r++)
+            if (has_root(node->regions[r])) return true;
+    }
+    return false;
+}
+
 /* Whether a node has an operand at which its slope is no number: the root of 0, a negative number's
- * power for its exponent. */
-static bool node_is_singular(const shoal_graph *g, const shoal_node *node,
-                             const hunt_results *values) {
-    bool root = node->op == GRAPH_SQRT || node->op == GRAPH_CBRT || node->op == GRAPH_POWER ||
-                node->op == GRAPH_ATAN2 || node->op == GRAPH_ADAM || node->op == GRAPH_RSQRT;
-    for (uint32_t k = 0; root && k < node->n_inputs; k++) {
+ * power for its exponent; or may have one in a body. */
+static bool is_singular(const shoal_graph *g, const shoal_node *node, void *const *values) {
+    for (uint16_t r = 0; r < node->n_regions; r++)
+        if (has_root(node->regions[r])) return true;
+    for (uint32_t k = 0; is_root(node->op) && k < node->n_inputs; k++) {
         const shoal_type *type = &g->values[node->inputs[k]].type;
         for (int64_t i = 0; i < base_type_count(type); i++) {
-            double x = hunt_number(type->dtype, values->data[node->inputs[k]], i);
+            double x = hunt_number(type->dtype, values[node->inputs[k]], i);
             if (fabs(x) < 1e-12 || (x < 0 && node->op == GRAPH_POWER && !k)) return true;
         }
     }
-    return node->n_regions > 0; /* it may be inside */
+    return false;
 }
 
-/* All values of a program, run by the reference. Freed by hunt_results_fini. */
-static hunt_results all_values(const hunt_program *program, const void *const *inputs) {
-    hunt_program all = hunt_copy(program);
-    uint32_t n_values = graph_data(all.graph)->n_values;
-    graph_clear_outputs(all.graph);
-    for (uint32_t v = 0; v < n_values; v++) hunt_must(graph_add_output(all.graph, v));
-    hunt_results values = hunt_results_new(graph_data(all.graph));
-    hunt_must(hunt_run_graph(graph_data(all.graph), inputs, NULL, &values));
-    hunt_program_fini(&all);
+/* All values of a program at x + h * direction, run by the reference. Freed by hunt_values_free. */
+static void **values_at(const hunt_program *program, void *const *direction, double h) {
+    const shoal_graph *g = graph_data(program->graph);
+    hunt_program moved = *program;
+    moved.inputs = inputs_at(program, direction, h);
+    void **values = hunt_values_new(&moved);
+    free_inputs(program, moved.inputs);
+    for (uint32_t n = 0; n < g->n_nodes; n++)
+        hunt_must(hunt_run_node(g, &g->nodes[n], values, NULL));
     return values;
 }
 
 static bool has_singular(const hunt_program *program) {
     const shoal_graph *g = graph_data(program->graph);
-    hunt_results values = all_values(program, (const void *const *)program->inputs);
+    void *nowhere[MOST_INPUTS] = {0}, **values = values_at(program, nowhere, 0);
     bool found = false;
     for (uint32_t n = 0; n < g->n_nodes && !found; n++)
-        found = node_is_singular(g, &g->nodes[n], &values);
-    hunt_results_fini(&values);
+        found = is_singular(g, &g->nodes[n], values);
+    hunt_values_free(program, &values);
     return found;
 }
 
-static bool is_stair(uint16_t op) {
-    return op == GRAPH_REMAINDER || op == GRAPH_FLOOR || op == GRAPH_CEIL ||
-           op == GRAPH_ROUND_NEAREST_AFZ || op == GRAPH_ROUND_NEAREST_EVEN;
+/* A node whose results are steps of a stair, or lie on them. */
+static bool is_stair(const shoal_graph *g, const shoal_node *node) {
+    return (node->op == GRAPH_REMAINDER && is_float(&g->values[node->first_output].type)) ||
+           node->op == GRAPH_FLOOR || node->op == GRAPH_CEIL ||
+           node->op == GRAPH_ROUND_NEAREST_AFZ || node->op == GRAPH_ROUND_NEAREST_EVEN;
 }
 
-/* Which step of the stair an element of a node lies on. */
-static double step_of(const shoal_graph *g, const shoal_node *node, const hunt_results *values,
+/* Which step an element lies on. */
+static double step_of(const shoal_graph *g, const shoal_node *node, void *const *values,
                       int64_t i) {
-    if (node->op != GRAPH_REMAINDER)
-        return hunt_number(g->values[node->first_output].type.dtype,
-                           values->data[node->first_output], i);
-    int dtype = g->values[node->inputs[0]].type.dtype;
-    return trunc(hunt_number(dtype, values->data[node->inputs[0]], i) /
-                 hunt_number(dtype, values->data[node->inputs[1]], i));
+    uint8_t dtype = g->values[node->first_output].type.dtype;
+    if (node->op != GRAPH_REMAINDER) return hunt_number(dtype, values[node->first_output], i);
+    return trunc(hunt_number(dtype, values[node->inputs[0]], i) /
+                 hunt_number(dtype, values[node->inputs[1]], i));
 }
 
 /* Whether a node goes up a stair between x - h * direction and x + h * direction: steps that are
  * small beside h look like a slope. */
 static bool has_stair(const hunt_program *program, void *const *direction, double h) {
     const shoal_graph *g = graph_data(program->graph);
-    void **before = inputs_at(program, direction, -h), **behind = inputs_at(program, direction, h);
-    hunt_results low = all_values(program, (const void *const *)before);
-    hunt_results high = all_values(program, (const void *const *)behind);
+    void **low = values_at(program, direction, -h), **high = values_at(program, direction, h);
     bool found = false;
     for (uint32_t n = 0; n < g->n_nodes && !found; n++) {
         const shoal_node *node = &g->nodes[n];
-        if (!is_stair(node->op)) continue;
+        if (!is_stair(g, node)) continue;
         int64_t count = base_type_count(&g->values[node->first_output].type);
-        for (int64_t i = 0; i < count && !found; i++)
-            found = step_of(g, node, &low, i) != step_of(g, node, &high, i);
+        for (int64_t i = 0; i < count && !found; i++) {
+            double before = step_of(g, node, low, i), behind = step_of(g, node, high, i);
+            found = before != behind && !(isnan(before) && isnan(behind));
+        }
     }
-    hunt_results_fini(&low);
-    hunt_results_fini(&high);
-    free_inputs(program, before);
-    free_inputs(program, behind);
+    hunt_values_free(program, &low);
+    hunt_values_free(program, &high);
     return found;
 }
 
