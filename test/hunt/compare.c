@@ -31,7 +31,8 @@ static void sample(hunt_truth *truth, uint32_t n) {
                             .vanishing = vanishing[truth->n_samples % 4],
                             .composite = truth->free,
                             .signs = truth->signs,
-                            .sums_alone = truth->n_samples % 16 >= 12};
+                            .sums_alone = truth->n_samples % 16 >= 12,
+                            .sums_stay = truth->n_samples % 16 / 4 == 2};
         hunt_results *to = &truth->samples[truth->n_samples++];
         *to = hunt_results_new(g);
         hunt_must(hunt_run_graph(g, (const void *const *)truth->program->inputs, &noise, to));

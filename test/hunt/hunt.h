@@ -89,6 +89,7 @@ typedef struct hunt_noise {
     bool composite;     /* inside a composite, where every step may be made in another way */
     bool signs;         /* zeros keep theirs where IEEE 754 says it */
     bool sums_alone;    /* nothing else is moved */
+    bool sums_stay;     /* outside of composites: those of equal operands are equal */
 } hunt_noise;
 
 /* Moves the results of a node, or of a composite whose steps were moved already. */

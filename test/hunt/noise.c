@@ -377,6 +377,10 @@ static shoal_status add_noise(const ref_call *call, hunt_noise *noise) {
     bool rounds = !strcmp(category, "unary") || !strcmp(category, "binary") ||
                   node->op == GRAPH_RANDOM || node->op == GRAPH_CLAMP;
     if (!(rounds && !noise->sums_alone) && !(j.terms > 0)) return SHOAL_OK;
+    if (j.terms > 0 && noise->sums_stay && !noise->composite) {
+        joined_fini(&j);
+        return SHOAL_OK;
+    }
     hunt_noise here = *noise;
     here.signs = noise->signs && !noise->composite && signs_zero(node->op);
     for (uint16_t k = 0; k < node->n_outputs; k++) {
@@ -471,20 +475,37 @@ static bool is_divided(const ref_call *call, const shoal_type *type) {
 
 enum { HAS_NAN = 1, HAS_HUGE = 2 }; /* marks of parts */
 
+static double largest(const ref_call *call, uint32_t k) {
+    const shoal_type *type = ref_input(call, k);
+    double most = 0;
+    for (int64_t i = 0; i < base_type_count(type); i++)
+        most = fmax(most, fabs(hunt_number(type->dtype, call->inputs[k], i)));
+    return most;
+}
+
+/* Whether angles of rope are so large that their rounding shows in where they point. */
+static bool turns_far(const ref_call *call) {
+    double unit = unit_of(ref_input(call, 0)->dtype == SHOAL_F64 ? SHOAL_F64 : SHOAL_F32);
+    double rate = call->node->n_inputs > 2 ? largest(call, 2) : 1;
+    return largest(call, 1) * rate * unit > 1e-3;
+}
+
 /* Marks the parts for which a composite is not known: where numbers go out of range on the way, or
  * 0 meets infinity, each form of it does so in its own way. False: all are known. */
 static bool mark_unknown(const ref_call *call, uint8_t *marks) {
     uint16_t op = call->node->op;
     bool strict = op == GRAPH_SILU || op == GRAPH_GELU || op == GRAPH_SOFTMAX ||
                   op == GRAPH_LOG_SOFTMAX || op == GRAPH_CROSS_ENTROPY || op == GRAPH_ROPE;
-    bool any = false;
     int64_t n = parts_of(call, ref_input(call, 0)).n;
+    bool any = op == GRAPH_ROPE && turns_far(call);
+    memset(marks, any ? HAS_HUGE : 0, (size_t)n);
     for (uint32_t k = 0; k < call->node->n_inputs; k++) {
         const shoal_type *type = ref_input(call, k);
         if (!is_float(type->dtype)) continue;
         bool masks =
             (op == GRAPH_ATTENTION && k == 3) || (op == GRAPH_ATTENTION_GRADIENT && k == 5);
-        bool divided = is_divided(call, type) && !masks;
+        bool rates = op == GRAPH_ADAM && k == 4; /* which are of all elements */
+        bool divided = is_divided(call, type) && !masks && !rates;
         parts p = parts_of(call, type);
         for (int64_t i = 0; i < base_type_count(type); i++) {
             double x = hunt_number(type->dtype, call->inputs[k], i), size = fabs(x);
