@@ -29,6 +29,13 @@ struct keeper {
     bool ending;
 };
 
+static struct timespec in_seconds(double seconds) {
+    struct timespec at;
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    at.tv_sec += (time_t)seconds;
+    return at;
+}
+
 /* With no signal blocked, as the thread has all. */
 static pid_t spawn(const keeper *k) {
     const char *const words[] = {"shoal", "compile",    "--serve", k->what,
@@ -69,8 +76,8 @@ static void await(keeper *k) {
     waitpid(pid, &status, 0);
     k->pid = 0;
     describe(status, text, sizeof text);
-    k->ending |=
-        cmd_stop != 0; /* it ends with its hub, which may be faster than that is told here */
+    /* It ends with its hub, which may be faster than that is told here. */
+    k->ending |= cmd_stop != 0;
     if (!k->ending) fprintf(stderr, "hub: the keeper of artifacts %s\n", text);
 }
 
@@ -85,9 +92,7 @@ static void *watch(void *context) {
         if (k->ending) break;
         if (cmd_now() - began > LIVES_S) pause = LEAST_PAUSE_S;
         fprintf(stderr, "hub: it is started again in %.0f s\n", pause);
-        struct timespec until;
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_sec += (time_t)pause;
+        struct timespec until = in_seconds(pause);
         while (!k->ending && !pthread_cond_timedwait(&k->changed, &k->lock, &until)) {
         }
         pause = pause * 2 < MOST_PAUSE_S ? pause * 2 : MOST_PAUSE_S;
@@ -141,9 +146,7 @@ void keeper_end(keeper **out) {
     if (k->pid) kill(k->pid, SIGTERM);
     pthread_cond_signal(&k->changed);
     pthread_mutex_unlock(&k->lock);
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += ENDS_S;
+    struct timespec until = in_seconds(ENDS_S);
     if (pthread_clockjoin_np(k->thread, NULL, CLOCK_MONOTONIC, &until)) {
         pthread_mutex_lock(&k->lock);
         if (k->pid) kill(k->pid, SIGKILL);

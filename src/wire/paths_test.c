@@ -1,13 +1,7 @@
 /* Links of several paths, over a network in memory: frames come late, connections end at any point,
  * at one end before the other, with some of what was under way; and all that is sent comes once. */
+#include "base/testing.h"
 #include "wire/paths_testing.h"
-
-/* One thread alone: a sanitizer of threads has nothing to find there, and takes long. */
-#ifdef __SANITIZE_THREAD__
-enum { STRIDE = 7 };
-#else
-enum { STRIDE = 1 };
-#endif
 
 static void say(house *h) { say_bytes(h, roll(20) ? roll(2000) : roll(5 << 19)); }
 

@@ -475,30 +475,14 @@ static bool is_divided(const ref_call *call, const shoal_type *type) {
 
 enum { HAS_NAN = 1, HAS_HUGE = 2 }; /* marks of parts */
 
-static double largest(const ref_call *call, uint32_t k) {
-    const shoal_type *type = ref_input(call, k);
-    double most = 0;
-    for (int64_t i = 0; i < base_type_count(type); i++)
-        most = fmax(most, fabs(hunt_number(type->dtype, call->inputs[k], i)));
-    return most;
-}
-
-/* Whether angles of rope are so large that their rounding shows in where they point. */
-static bool turns_far(const ref_call *call) {
-    double unit = unit_of(ref_input(call, 0)->dtype == SHOAL_F64 ? SHOAL_F64 : SHOAL_F32);
-    double rate = call->node->n_inputs > 2 ? largest(call, 2) : 1;
-    return largest(call, 1) * rate * unit > 1e-3;
-}
-
 /* Marks the parts for which a composite is not known: where numbers go out of range on the way, or
  * 0 meets infinity, each form of it does so in its own way. False: all are known. */
 static bool mark_unknown(const ref_call *call, uint8_t *marks) {
     uint16_t op = call->node->op;
     bool strict = op == GRAPH_SILU || op == GRAPH_GELU || op == GRAPH_SOFTMAX ||
                   op == GRAPH_LOG_SOFTMAX || op == GRAPH_CROSS_ENTROPY || op == GRAPH_ROPE;
+    bool any = false;
     int64_t n = parts_of(call, ref_input(call, 0)).n;
-    bool any = op == GRAPH_ROPE && turns_far(call);
-    memset(marks, any ? HAS_HUGE : 0, (size_t)n);
     for (uint32_t k = 0; k < call->node->n_inputs; k++) {
         const shoal_type *type = ref_input(call, k);
         if (!is_float(type->dtype)) continue;
@@ -545,8 +529,34 @@ static void round_parts(const ref_call *call, hunt_noise *noise) {
     free(sums);
 }
 
-/* Anything; also what it was made of: an activation of a huge number is that number. But what NaN
- * alone have made NaN stays NaN, unless attention leaves them out. */
+/* Anything; also what it was made of: an activation of a huge number is that number. */
+static void scatter(const ref_call *call, uint16_t k, int64_t i, bool alike, hunt_noise *noise) {
+    uint8_t dtype = call->graph->values[call->node->first_output + k].type.dtype;
+    double is = hunt_number(dtype, call->outputs[k], i);
+    if (alike && hunt_chance(&noise->random, 25))
+        is = hunt_number(ref_input(call, 0)->dtype, call->inputs[0], i);
+    else
+        is = anything(noise, dtype, is);
+    hunt_put(dtype, call->outputs[k], i, is);
+}
+
+/* An angle of rope that is so large that its rounding shows points anywhere. */
+static void scatter_far(const ref_call *call, hunt_noise *noise) {
+    const shoal_type *type = ref_output(call), *places = ref_input(call, 1);
+    const shoal_type *rates = call->node->n_inputs > 2 ? ref_input(call, 2) : NULL;
+    double unit = unit_of(type->dtype == SHOAL_F64 ? SHOAL_F64 : SHOAL_F32), rate = rates ? 0 : 1;
+    int64_t axis = ref_attr(call, SHOAL_ATTR_DIMENSION)->u.i, inner = 1;
+    for (int64_t i = axis + 1; i < type->rank; i++) inner *= type->dims[i];
+    for (int64_t i = 0; rates && i < base_type_count(rates); i++)
+        rate = fmax(rate, fabs(hunt_number(rates->dtype, call->inputs[2], i)));
+    for (int64_t i = 0; i < base_type_count(type); i++) {
+        double place = hunt_number(places->dtype, call->inputs[1], i / inner % type->dims[axis]);
+        if (fabs(place) * rate * unit > 1e-3) scatter(call, 0, i, true, noise);
+    }
+}
+
+/* Where a part is not known. But what NaN alone have made NaN stays NaN, unless attention leaves
+ * them out. */
 static void scatter_results(const ref_call *call, const uint8_t *marks, hunt_noise *noise) {
     const shoal_type *of = ref_input(call, 0);
     for (uint16_t k = 0; k < call->node->n_outputs; k++) {
@@ -557,11 +567,7 @@ static void scatter_results(const ref_call *call, const uint8_t *marks, hunt_noi
             double is = hunt_number(type->dtype, call->outputs[k], i);
             uint8_t mark = divided ? marks[part_of(p, i)] : HAS_HUGE;
             if (!mark || (mark == HAS_NAN && isnan(is) && !is_attention(call))) continue;
-            if (alike && hunt_chance(&noise->random, 25))
-                is = hunt_number(of->dtype, call->inputs[0], i);
-            else
-                is = anything(noise, type->dtype, is);
-            hunt_put(type->dtype, call->outputs[k], i, is);
+            scatter(call, k, i, alike, noise);
         }
     }
 }
@@ -570,5 +576,6 @@ void hunt_add_composite_noise(const ref_call *call, hunt_noise *noise) {
     uint8_t *marks = hunt_alloc((size_t)parts_of(call, ref_input(call, 0)).n + 1);
     round_parts(call, noise);
     if (mark_unknown(call, marks)) scatter_results(call, marks, noise);
+    if (call->node->op == GRAPH_ROPE) scatter_far(call, noise);
     free(marks);
 }

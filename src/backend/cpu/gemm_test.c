@@ -1,19 +1,13 @@
 /* Matrix products of f32 and f64: tiles of every instruction set and form, and whole products
  * around the sizes of their blocks, on one thread and on three. Operands are small integers, so
  * that every order of sums is exact and a sum in double is the truth. */
+#include "base/testing.h"
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/run_testing.h"
 
 /* ---- tiles ---- */
 
 enum { MOST = 70, SPARE = 64 };
-
-/* One thread alone: a sanitizer of threads has nothing to find there, and takes long. */
-#ifdef __SANITIZE_THREAD__
-enum { STRIDE = 9 };
-#else
-enum { STRIDE = 1 };
-#endif
 
 static void set(void *x, size_t bytes, int64_t i, double value) {
     if (bytes == 4)

@@ -1,6 +1,7 @@
 /* The kernels of each instruction set against the plain build of the same source, over lengths
  * around the vector sizes: bit for bit, but for functions.c, where both are held against the C
  * library's functions in double; and the loops for matrix products against plain sums. */
+#include "base/testing.h"
 #include "backend/cpu/cpu.h"
 
 #include <math.h>
@@ -282,13 +283,6 @@ static void check_integers(const cpu_kernels *table, uint8_t dtype, const int64_
                          (int)j);
         }
 }
-
-/* One thread alone: a sanitizer of threads has nothing to find there, and takes long. */
-#ifdef __SANITIZE_THREAD__
-enum { STRIDE = 11 };
-#else
-enum { STRIDE = 1 };
-#endif
 
 /* Sides around those of tiles and of blocks along what is summed. */
 static void test_matmul_of_integers(void **state) {

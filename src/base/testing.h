@@ -1,0 +1,13 @@
+/* What tests of all folders share. */
+#ifndef BASE_TESTING_H
+#define BASE_TESTING_H
+
+/* By how much fewer forms are tried of what one thread does alone: a sanitizer of threads has
+ * nothing to find there, and takes long. */
+#ifdef __SANITIZE_THREAD__
+enum { STRIDE = 7 };
+#else
+enum { STRIDE = 1 };
+#endif
+
+#endif
