@@ -39,7 +39,7 @@ static int place_b(run *r) {
     double start = cmd_now();
     progress_phase(&r->progress, "placing B");
     int code = product_place(p, 0, p->n < p->block ? p->n : p->block);
-    if (code == CMD_OK) code = cmd_try(shoal_start(p->b_placed));
+    if (code == CMD_OK && p->b_placed) code = cmd_try(shoal_start(p->b_placed));
     if (code == CMD_OK) code = cmd_try(shoal_sync(p->pool.session));
     r->place_seconds = cmd_now() - start;
     return code;
@@ -126,7 +126,7 @@ static int multiply(run *r) {
             continue;
         }
         code = collect(r);
-        progress_update(&r->progress, r->flops_done, all_flops(p));
+        if (code == CMD_OK) progress_update(&r->progress, r->flops_done, all_flops(p));
     }
     r->seconds = cmd_now() - start;
     return code;
@@ -196,8 +196,11 @@ static void report_text(const run *r) {
     cJSON *rows = list_workers(r);
     text_table(rows, columns, sizeof columns / sizeof *columns);
     cJSON_Delete(rows);
-    printf("%s, %.1f GFLOP/s (%s before that to place B)\n", text_seconds(r->seconds, seconds),
-           rate(all_flops(p), r->seconds), text_seconds(r->place_seconds, placing));
+    printf("%s, %.1f GFLOP/s ", text_seconds(r->seconds, seconds), rate(all_flops(p), r->seconds));
+    if (p->b.mapped)
+        puts("(the workers read A and B from the files)");
+    else
+        printf("(%s before that to place B)\n", text_seconds(r->place_seconds, placing));
     if (p->input->check)
         printf("check: %d rows recomputed in float64, largest relative error %.2g (limit %.2g)\n",
                r->check.n_rows, r->check.error, r->check.limit);
@@ -262,8 +265,7 @@ static int run_matmul(const cmd_command *self, int argc, char **argv) {
                         in.out);
     cmd_catch_signals();
     progress_begin(&r.progress, in.quiet);
-    int code = product_open(&in, &r.product);
-    r.product.pool.progress = &r.progress;
+    int code = product_open(&in, &r.progress, &r.product);
     if (code == CMD_OK) code = work(&r);
     for (int i = 0; i < MOST_IN_FLIGHT; i++) shoal_tensor_free(&r.flights[i].c);
     free(r.data);
@@ -282,9 +284,9 @@ const cmd_command cmd_matmul = {
            "file.pt:key.of.tensor; the name "
            "may be omitted if the file has one tensor. The result is computed in panels of rows "
            "and, where the workers lack the memory for B, in blocks of columns, so that neither "
-           "operands nor result need fit into memory; the file appears once it is complete. A "
-           "product in "
-           "bfloat16 is written to a .npy as float32, as NumPy has no bfloat16.\n\nShares are "
+           "operands nor result need fit into memory; the file appears once it is complete. Workers "
+           "of this machine that would need blocks read A and B from the files instead, where B is "
+           "no more than half of the machine's memory. A product in bfloat16 is written to a .npy as float32, as NumPy has no bfloat16.\n\nShares are "
            "proportions; with percent signs they must add up to 100. In a grid, the rows are "
            "split by the shares of the workers in each row of the grid, and the columns likewise.",
     .options = product_options,
@@ -394,7 +396,7 @@ static int run_explain(const cmd_command *self, int argc, char **argv) {
     shoal_tensor *c = NULL;
     char *plan = NULL;
     product_parse(self, argc, argv, &in);
-    int code = product_open(&in, &p);
+    int code = product_open(&in, NULL, &p);
     if (code == CMD_OK) code = product_place(&p, 0, p.n < p.block ? p.n : p.block);
     if (code == CMD_OK) code = product_panel(&p, 0, p.m < p.panel ? p.m : p.panel, &c);
     if (code == CMD_OK) code = cmd_try(shoal_explain(c, cmd_json, &plan));

@@ -7,18 +7,27 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-int operand_file(const char *text, shoal_file **file, uint64_t *index) {
-    char path[4096];
-    const char *name = NULL;
+typedef char path_text[4096];
+
+/* Of "path" or "path:tensor"; *name: NULL: there is none. */
+static int divide(const char *text, path_text path, const char **name) {
     const char *colon = strrchr(text, ':');
     size_t length = strlen(text);
+    *name = NULL;
     if (access(text, F_OK) != 0 && colon != NULL && colon != text) {
         length = (size_t)(colon - text);
-        name = colon + 1;
+        *name = colon + 1;
     }
-    if (length >= sizeof path) return cmd_fail("%s: the path is too long", text);
+    if (length >= sizeof(path_text)) return cmd_fail("%s: the path is too long", text);
     memcpy(path, text, length);
     path[length] = 0;
+    return CMD_OK;
+}
+
+int operand_file(const char *text, shoal_file **file, uint64_t *index) {
+    path_text path;
+    const char *name;
+    if (divide(text, path, &name) != CMD_OK) return CMD_FAILED;
     if (cmd_try(shoal_file_open(path, file)) != CMD_OK) return CMD_FAILED;
     int code = cmd_try(shoal_file_find(*file, name, index));
     if (code != CMD_OK) shoal_file_close(file);
@@ -37,6 +46,7 @@ int operand_open(const char *text, args_range cut, bool transposed, cmd_operand 
     }
     const shoal_type *type = &tensor.type;
     out->dtype = (shoal_dtype)type->dtype;
+    out->direct = tensor.direct;
     int64_t first = cut.last < 0 ? 0 : cut.first, last = cut.last < 0 ? type->dims[0] : cut.last;
     if (type->rank != 2)
         code = cmd_fail("%s: has %d dimension%s; a product needs matrices, which have 2", text,
@@ -71,6 +81,28 @@ void operand_shape(const char *name, int64_t rows, int64_t columns, shoal_dtype 
 
 void operand_close(cmd_operand *operand) {
     if (operand->file != NULL) shoal_file_close(&operand->file);
+}
+
+bool operand_lies(const cmd_operand *operand, shoal_dtype dtype) {
+    return operand->mapped && operand->direct && !operand->transposed && operand->dtype == dtype;
+}
+
+int operand_map(cmd_operand *operand, bool (*progress)(void *context, uint64_t done, uint64_t all),
+                void *context) {
+    path_text path;
+    const char *name;
+    uint8_t digest[SHOAL_DIGEST];
+    if (divide(operand->text, path, &name) != CMD_OK) return CMD_FAILED;
+    int code = cmd_try(shoal_file_digest(path, progress, context, digest));
+    operand->mapped = code == CMD_OK;
+    return code;
+}
+
+/* A box of the stored matrix, of which workers read what they need. */
+static int mapped_tensor(const cmd_operand *from, int64_t row, int64_t rows, int64_t column,
+                         int64_t columns, shoal_session *session, shoal_tensor **out) {
+    return cmd_try(shoal_file_load_box(from->file, from->index, (int64_t[]){row, column},
+                                       (int64_t[]){row + rows, column + columns}, session, out));
 }
 
 /* [rows][columns] elements of the file as a tensor; rows begin `stride` elements apart, the first
@@ -145,6 +177,9 @@ int operand_block(const cmd_operand *operand, const cmd_block *block, shoal_dtyp
     *out = NULL;
     if (operand->file == NULL)
         code = blank_tensor(operand, rows, columns, session, out);
+    else if (operand->mapped)
+        code = mapped_tensor(operand, operand->first_stored + row, rows, column, columns, session,
+                             out);
     else if (operand->whole && block->rows == operand->rows && block->columns == operand->columns)
         code = cmd_try(shoal_file_borrow(operand->file, operand->index, session, out));
     else

@@ -13,6 +13,8 @@ typedef struct cmd_operand {
     uint64_t index;
     shoal_dtype dtype;
     bool transposed;
+    bool direct;            /* stored as it is in memory */
+    bool mapped;            /* workers read it from the file themselves */
     bool whole;             /* all stored rows take part */
     int64_t first_stored;   /* first stored row that takes part */
     int64_t stored_columns; /* of the file's matrix */
@@ -28,9 +30,14 @@ int operand_open(const char *text, args_range cut, bool transposed, cmd_operand 
 void operand_shape(const char *name, int64_t rows, int64_t columns, shoal_dtype dtype,
                    cmd_operand *out);
 void operand_close(cmd_operand *operand);
+/* Whether a worker that maps the file computes with its rows where they lie. */
+bool operand_lies(const cmd_operand *operand, shoal_dtype dtype);
 
 /* These print their message and return an exit code. */
 
+/* Has workers read it from the file. progress: of reading it for its digest, once for each file. */
+int operand_map(cmd_operand *operand, bool (*progress)(void *context, uint64_t done, uint64_t all),
+                void *context);
 /* A part of the matrix. */
 typedef struct cmd_block {
     int64_t row, rows, column, columns; /* the first one, and how many */

@@ -5,7 +5,6 @@
 
 #include <math.h>
 #include <string.h>
-#include <unistd.h>
 
 enum {
     KEY_CHECK = 0x100,
@@ -333,18 +332,16 @@ static int product_slots(cmd_product *p) {
 }
 
 /* What part of its memory a slot may count on: slots of a machine share that of the machine, unless
- * what they were given is less in all, which can be told of this one. */
-static double part_of_memory(const cmd_product *p, const char *host) {
-    double told = 0, here = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
-    char name[256] = "";
+ * what they were given is less in all. */
+static double part_of_memory(const cmd_product *p, const shoal_slot *slot) {
+    double told = 0;
     uint32_t beside = 0;
     for (uint32_t i = 0; i < p->n_slots; i++) {
-        if (strcmp(p->slots[i]->host, host) != 0) continue;
+        if (strcmp(p->slots[i]->host, slot->host) != 0) continue;
         beside++;
         told += (double)p->slots[i]->memory;
     }
-    bool is_this = gethostname(name, sizeof name - 1) == 0 && !strcmp(name, host);
-    return is_this && told < here / 2 ? 1 : 1.0 / beside;
+    return told < (double)slot->machine / 2 ? 1 : 1.0 / beside;
 }
 
 /* Bytes that each slot may take, where that is known. */
@@ -352,7 +349,7 @@ static double room_of(const cmd_product *p, uint32_t index) {
     const shoal_slot *slot = p->slots[index];
     if (slot->memory == 0) return INFINITY;
     if (slot->memory < slot->bytes) return 0;
-    return (double)(slot->memory - slot->bytes) * part_of_memory(p, slot->host);
+    return (double)(slot->memory - slot->bytes) * part_of_memory(p, slot);
 }
 
 /* As many columns of B as leave most of the memory to others: the next ones come while these are
@@ -372,18 +369,62 @@ static void choose_block(cmd_product *p) {
     if (p->block > 64 && p->block < p->n) p->block -= p->block % 64;
 }
 
+/* ---- files that the workers map ---- */
+
+/* Whether workers compute with A where its file is mapped: in memory that is nobody's. */
+static bool a_lies(const cmd_product *p) {
+    return p->split.inner == 1 && operand_lies(&p->a, p->dtype);
+}
+
+/* Whether workers are to read the files themselves: B's blocks would not be held at once, so that A
+ * would be sent several times, but B as it lies in its file fits into the machine's memory beside
+ * as much again. All of B is read for each panel; if it had to come from a disk each time, blocks
+ * of it would be faster. */
+static bool may_map(const cmd_product *p) {
+    cmd_operand b = p->b;
+    double bytes = (double)p->k * (double)p->n * (double)shoal_dtype_size(p->dtype);
+    b.mapped = true;
+    bool may = p->block < p->n && p->split.columns == 1 && !p->input->shape &&
+               operand_lies(&b, p->dtype);
+    for (uint32_t i = 0; i < p->n_slots && may; i++)
+        may = p->slots[i]->maps && 2 * bytes <= (double)p->slots[i]->machine;
+    return may;
+}
+
+static bool tell_read(void *context, uint64_t done, uint64_t all) {
+    if (context) progress_update(context, (double)done, (double)all);
+    return cmd_stop == 0;
+}
+
+static int map_files(cmd_product *p, cmd_progress *progress) {
+    if (progress) {
+        progress_phase(progress, "reading");
+        progress->bytes = true;
+    }
+    int code = operand_map(&p->a, tell_read, progress);
+    if (code == CMD_OK) code = operand_map(&p->b, tell_read, progress);
+    if (progress) {
+        progress_end(progress);
+        progress->bytes = false;
+    }
+    return code;
+}
+
 /* About a tenth of a second of work on a small machine, so that progress shows and little is in
- * flight; enough rows for each worker that its kernels run at full speed. */
+ * flight; enough rows for each worker that its kernels run at full speed: they go through all of B
+ * for each panel, which many rows are to share. */
 static void choose_panel(cmd_product *p) {
     const double operations = 1.6e10, bytes = 64 << 20, in_flight = 8;
-    const double least = 256, most = 2048, least_per_worker = 128;
+    const double least = 256, most = 2048, least_per_worker = 128, enough_per_worker = 512;
     double size = (double)shoal_dtype_size(p->dtype), room = bytes;
     double rows = operations / (2 * (double)p->k * (double)p->block + 1);
     double floor_rows = fmax(least, least_per_worker * p->split.rows);
+    floor_rows = fmax(floor_rows, fmin((double)p->m / 8, enough_per_worker * p->split.rows));
+    int64_t held = p->block + (a_lies(p) ? 0 : p->k); /* per row */
     for (uint32_t i = 0; i < p->n_slots; i++)
         room = fmin(room, room_of(p, i) / in_flight * p->split.rows);
     rows = fmin(fmax(rows, floor_rows), fmax(most, floor_rows));
-    rows = fmin(rows, fmax(16, room / (((double)p->k + (double)p->block) * size + 1)));
+    rows = fmin(rows, fmax(16, room / ((double)held * size + 1)));
     p->panel = p->input->panel > 0 ? p->input->panel : (int64_t)rows;
     if (p->panel > p->m) p->panel = p->m > 0 ? p->m : 1;
 }
@@ -406,17 +447,22 @@ static int open_shape(const product_input *input, cmd_product *out) {
     return CMD_OK;
 }
 
-int product_open(const product_input *input, cmd_product *out) {
+int product_open(const product_input *input, cmd_progress *progress, cmd_product *out) {
     *out = (cmd_product){.input = input};
     int code = input->shape ? open_shape(input, out) : open_files(input, out);
     if (code == CMD_OK) code = check_shapes(out);
     if (code == CMD_OK) code = pool_join(input->hub, input->workers, &out->pool);
     if (code == CMD_OK) code = product_slots(out);
     if (code == CMD_OK && is_worth_weighing(out)) code = product_weigh(out);
+    out->pool.progress = progress;
     if (code != CMD_OK) return code;
     choose_block(out);
-    choose_panel(out);
-    return CMD_OK;
+    if (may_map(out)) {
+        code = map_files(out, progress);
+        out->block = out->n;
+    }
+    if (code == CMD_OK) choose_panel(out);
+    return code;
 }
 
 void product_close(cmd_product *product) {
@@ -447,26 +493,31 @@ static int place(shoal_tensor **x, uint32_t parts0, const int64_t *cuts0, uint32
     return code;
 }
 
-int product_place(cmd_product *p, int64_t first, int64_t columns) {
+/* The block of B as it is to lie. */
+static int make_b(const cmd_product *p, shoal_tensor **out) {
     uint32_t slots[ARGS_MOST_SLOTS], n = 0;
-    const cmd_block block = {0, p->k, first, columns};
-    shoal_tensor_free(&p->b_placed);
-    int code = operand_block(&p->b, &block, p->dtype, p->pool.session, &p->b_placed);
+    int code = operand_block(&p->b, &p->b_block, p->dtype, p->pool.session, out);
     if (code != CMD_OK) return code;
-    cut(&p->columns_axis, columns, p->column_cuts);
-    memset(p->rows_axis.given, 0, sizeof p->rows_axis.given);
     for (uint32_t i = 0; i < p->split.inner; i++)
         for (uint32_t c = 0; c < p->split.columns; c++)
             for (uint32_t r = 0; r < p->split.rows; r++)
                 slots[n++] = p->slots[grid_index(p, r, c, i)]->slot;
-    return place(&p->b_placed, p->split.inner, p->inner_cuts, p->split.columns, p->column_cuts,
+    return place(out, p->split.inner, p->inner_cuts, p->split.columns, p->column_cuts,
                  p->split.rows, slots);
+}
+
+int product_place(cmd_product *p, int64_t first, int64_t columns) {
+    shoal_tensor_free(&p->b_placed);
+    p->b_block = (cmd_block){0, p->k, first, columns};
+    cut(&p->columns_axis, columns, p->column_cuts);
+    memset(p->rows_axis.given, 0, sizeof p->rows_axis.given);
+    return p->b.mapped ? CMD_OK : make_b(p, &p->b_placed);
 }
 
 int product_panel(cmd_product *p, int64_t first, int64_t rows, shoal_tensor **out) {
     uint32_t slots[ARGS_MOST_SLOTS], n = 0;
     const cmd_block block = {first, rows, 0, p->k};
-    shoal_tensor *a = NULL, *c = NULL;
+    shoal_tensor *a = NULL, *b = NULL, *c = NULL;
     *out = NULL;
     for (uint32_t r = 0; r < p->split.rows; r++)
         for (uint32_t i = 0; i < p->split.inner; i++)
@@ -477,8 +528,10 @@ int product_panel(cmd_product *p, int64_t first, int64_t rows, shoal_tensor **ou
     if (code == CMD_OK)
         code = place(&a, p->split.rows, p->row_cuts, p->split.inner, p->inner_cuts,
                      p->split.columns, slots);
-    if (code == CMD_OK) code = cmd_try(shoal_matmul(a, p->b_placed, &c));
+    if (code == CMD_OK && p->b.mapped) code = make_b(p, &b);
+    if (code == CMD_OK) code = cmd_try(shoal_matmul(a, b ? b : p->b_placed, &c));
     shoal_tensor_free(&a);
+    shoal_tensor_free(&b);
     if (code != CMD_OK || p->result_dtype == p->dtype) {
         *out = c;
         return code;
@@ -518,6 +571,7 @@ cJSON *product_describe(const cmd_product *p) {
     cJSON_AddStringToObject(root, "split", product_split_text(p, split));
     cJSON_AddNumberToObject(root, "panel_rows", (double)p->panel);
     cJSON_AddNumberToObject(root, "block_columns", (double)p->block);
+    cJSON_AddBoolToObject(root, "mapped", p->b.mapped);
     return root;
 }
 

@@ -63,11 +63,13 @@ typedef struct cmd_product {
     product_axis rows_axis, columns_axis, inner_axis;
     product_cuts inner_cuts, column_cuts, row_cuts; /* of the part at hand */
 
-    shoal_tensor *b_placed;
+    cmd_block b_block;      /* of B that the next panels meet, */
+    shoal_tensor *b_placed; /* held by the workers, unless they read it from its file */
 } cmd_product;
 
 /* These print their message and return an exit code. After a failure product_close is still due. */
-int product_open(const product_input *input, cmd_product *out);
+/* progress: NULL: none is told. */
+int product_open(const product_input *input, cmd_progress *progress, cmd_product *out);
 /* Asks how fast the slots are, and shares the work so where the user has left that open. */
 int product_weigh(cmd_product *product);
 /* The same by weights that are known, one for each slot; whether anything was open. */

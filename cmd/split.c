@@ -144,7 +144,7 @@ static int run_split(const cmd_command *self, int argc, char **argv) {
     static product_input in;
     static forecast f;
     product_parse(self, argc, argv, &in);
-    int code = product_open(&in, &f.product);
+    int code = product_open(&in, NULL, &f.product);
     if (code == CMD_OK) code = product_weigh(&f.product);
     if (code == CMD_OK) code = try_links(&f.product);
     if (code == CMD_OK) code = plan(&f);

@@ -66,6 +66,11 @@ static void add_slot(cJSON *rows, const shoal_slot *slot) {
     cJSON_AddNumberToObject(row, "queued", slot->queued);
     cJSON_AddNumberToObject(row, "fetching_bytes", (double)slot->fetching);
     cJSON_AddNumberToObject(row, "fetched_bytes", (double)slot->fetched);
+    cJSON_AddBoolToObject(row, "maps_files", slot->maps);
+    if (slot->machine != 0)
+        cJSON_AddNumberToObject(row, "machine_memory", (double)slot->machine);
+    else
+        cJSON_AddNullToObject(row, "machine_memory");
     cJSON_AddItemToArray(rows, row);
 }
 

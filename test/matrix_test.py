@@ -346,18 +346,26 @@ def test_a_chain_in_place(pool):
 
 # ---- larger than the memory ----
 
-@pytest.mark.parametrize("ending, split", [("npy", "rows"), ("bin", "columns"), ("safetensors", "inner"), ("npy", "2x1")])
-def test_a_product_larger_than_memory(pool, tmp_path, ending, split):
-    """Each operand is three times what a worker may hold."""
+@pytest.mark.parametrize("ending, split, turned", [
+    ("npy", "rows", "ab"), ("npy", "rows", "b"), ("npy", "rows", "a"), ("npy", "rows", ""), ("bin", "columns", ""),
+    ("safetensors", "inner", ""), ("npy", "2x1", "")])
+def test_a_product_larger_than_memory(pool, tmp_path, ending, split, turned):
+    """Each operand is three times what a worker may hold: workers read them from the files, if they can compute with B as it
+    lies there, else they are sent B in blocks of columns. turned: those that are stored transposed."""
     p = pool({"a": ("cpu",), "b": ("cpu",)}, "--memory", "4M")
     rng = np.random.default_rng(6)
     a, b = (rng.integers(-4, 5, shape).astype("f4") for shape in ((700, 4500), (4500, 701)))
     for name, array in (("a", a), ("b", b)):
-        np.save(tmp_path / f"{name}.npy", array)
+        np.save(tmp_path / f"{name}.npy", np.ascontiguousarray(array.T) if name in turned else array)
     assert a.nbytes >= 3 * 4 << 20 <= b.nbytes
     told = json.loads(command("matmul", tmp_path / "a.npy", tmp_path / "b.npy", "-o", tmp_path / f"c.{ending}", "--hub",
-                              p.address, "--split", split, "--check", "--json"))
-    assert told["block_columns"] < 701 and told["panel_rows"] < 700
+                              p.address, "--split", split, "--check", "--json", *(f"--transpose-{name}" for name in turned)))
+    slots = [slot for slot in json.loads(command("status", "--hub", p.address, "--json"))["slots"] if slot["worker"] in "ab"]
+    received = sum(slot["received_bytes"] for slot in slots)
+    assert all(slot["maps_files"] and slot["machine_memory"] > 1 << 26 for slot in slots) and len(slots) == 2
+    assert told["mapped"] == ("b" not in turned and split != "columns")
+    assert told["panel_rows"] < 700 and (told["block_columns"] == 701) == told["mapped"]
+    assert received >= a.nbytes + b.nbytes or (told["mapped"] and received <= (a @ b).nbytes)
     got = shoal.File(tmp_path / f"c.{ending}").load().numpy()
     assert np.array_equal(got, a @ b)
     assert sorted(file.name for file in tmp_path.iterdir()) == sorted(["a.npy", "b.npy", f"c.{ending}"])

@@ -20,6 +20,8 @@ typedef struct shoal_file_tensor {
     shoal_type stored;    /* `type`, or of blocks uint8: their bytes along the last axis */
     uint64_t offset;      /* in the file */
     uint64_t bytes;       /* as stored, from the first element to the last */
+    bool direct;          /* it lies there as in memory: rows without gaps, aligned, in this
+                             machine's order of bytes */
 } shoal_file_tensor;
 
 /* Fails with NOT_FOUND, IO, or FORMAT, naming the place in the file. */
@@ -64,6 +66,14 @@ SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_file_meta(const shoal_file *file
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_file_load(shoal_file *file, uint64_t index,
                                                           shoal_session *session,
                                                           shoal_tensor **out);
+/* The elements of a tensor from start to limit, excluded, along each of its axes, as
+ * shoal_file_load: nothing else of the file is read or moved for them. Fails with INVALID for what
+ * lies outside, and for quantised blocks. */
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_file_load_box(shoal_file *file, uint64_t index,
+                                                              const int64_t *start,
+                                                              const int64_t *limit,
+                                                              shoal_session *session,
+                                                              shoal_tensor **out);
 /* The whole tensor as data of this process, where the file is mapped: workers are sent the parts
  * that they need, as of any tensor from memory. For files that are used once. It fails with IO, and
  * so do programs, once the file has been written to. */

@@ -107,6 +107,9 @@ typedef struct shoal_slot {
     uint64_t paths_lost;     /* such that ended while others went on */
     uint64_t fetching;       /* bytes of a file that its process fetches from another; 0: none, */
     uint64_t fetched;        /* and of these, that are there */
+    bool maps; /* it is of this user on this machine, and computes with files where they lie */
+    uint64_t machine; /* bytes of its machine's memory, or of what its control group may take of
+                         it; 0: unknown */
 } shoal_slot;
 
 /* A connection of a process of the pool with another, which may have several, each by a network of

@@ -41,6 +41,8 @@ class Slot:
     paths_lost: int  # such that ended while others went on
     fetching: int  # bytes of a file that its process fetches from another; 0: none
     fetched: int  # and of these, that are there
+    maps: bool  # it is of this user on this machine, and computes with files where they lie
+    machine: int  # bytes of its machine's memory, or of what its control group may take of it; 0: unknown
 
 
 @_record

@@ -75,6 +75,8 @@ class Slot(NamedTuple):
     paths_lost: int
     fetching: int
     fetched: int
+    maps: bool
+    machine: int
 
 def connect(address: str, timeout_ms: int = 0, name: str | None = None, spare: int = 0) -> Session: ...
 def disconnect() -> None: ...

@@ -319,7 +319,7 @@ static PyObject *session_status(PyObject *self, PyObject *unused) {
     for (uint32_t i = 0; list && i < pool.n_slots && i < ROOM; i++) {
         const shoal_slot *s = &slots[i];
         PyObject *row = Py_BuildValue(
-            "{sIsIsssssssssssIsNsdsKsKsKsKsKsKsKsIsKsIsKsKsK}", "slot", s->slot, "pid", s->pid,
+            "{sIsIsssssssssssIsNsdsKsKsKsKsKsKsKsIsKsIsKsKsKsNsK}", "slot", s->slot, "pid", s->pid,
             "worker", s->worker, "host", s->host, "backend", s->backend, "name", s->name, "device",
             s->device, "threads", s->threads, "compute", PyBool_FromLong(s->compute), "weight",
             s->weight, "memory", (unsigned long long)s->memory, "bytes",
@@ -328,7 +328,8 @@ static PyObject *session_status(PyObject *self, PyObject *unused) {
             (unsigned long long)s->sent, "received", (unsigned long long)s->received, "queued",
             s->queued, "relayed", (unsigned long long)s->relayed, "paths", s->paths, "paths_lost",
             (unsigned long long)s->paths_lost, "fetching", (unsigned long long)s->fetching,
-            "fetched", (unsigned long long)s->fetched);
+            "fetched", (unsigned long long)s->fetched, "maps", PyBool_FromLong(s->maps),
+            "machine", (unsigned long long)s->machine);
         if (!row || PyList_Append(list, row)) Py_CLEAR(list);
         Py_XDECREF(row);
     }

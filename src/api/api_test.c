@@ -498,9 +498,61 @@ static void test_file_that_is_cut_off(void **state) {
     free(data);
 }
 
+/* Boxes of a file's matrix are what slices of it are, in a pool of one and of two. */
+static void test_boxes_of_files(void **state) {
+    (void)state;
+    enum { ROWS = 7, COLUMNS = 5 };
+    static const int64_t boxes[][4] = {
+        {0, 0, 7, 5}, {2, 0, 6, 5}, {0, 1, 7, 4}, {3, 2, 5, 3}, {6, 4, 7, 5}, {3, 0, 3, 5}};
+    float matrix[ROWS * COLUMNS];
+    for (int i = 0; i < ROWS * COLUMNS; i++) matrix[i] = (float)i;
+    char path[] = "/tmp/shoal-api-test-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    ok(shoal_npy_write(path, SHOAL_F32, 2, (int64_t[]){ROWS, COLUMNS}, matrix));
+    shoal_file *file;
+    shoal_file_tensor info;
+    ok(shoal_file_open(path, &file));
+    ok(shoal_file_tensor_at(file, 0, &info));
+    assert_true(info.direct);
+    for (uint32_t workers = 1; workers <= 2; workers++) {
+        shoal_session *s = open_pool(workers);
+        for (size_t b = 0; b < sizeof boxes / sizeof *boxes; b++) {
+            const int64_t *start = boxes[b], *limit = boxes[b] + 2;
+            float plain[ROWS * COLUMNS], sum[ROWS * COLUMNS];
+            int64_t rows = limit[0] - start[0], columns = limit[1] - start[1];
+            shoal_tensor *box, *twice;
+            ok(shoal_file_load_box(file, 0, start, limit, s, &box));
+            ok(shoal_add(box, box, &twice));
+            ok(shoal_read(box, plain, (size_t)(rows * columns) * sizeof *plain));
+            ok(shoal_read(twice, sum, (size_t)(rows * columns) * sizeof *sum));
+            for (int64_t i = 0; i < rows * columns; i++) {
+                int64_t row = start[0] + i / columns, column = start[1] + i % columns;
+                assert_true(plain[i] == matrix[row * COLUMNS + column]);
+                assert_true(sum[i] == 2 * plain[i]);
+            }
+            shoal_tensor_free(&twice);
+            shoal_tensor_free(&box);
+        }
+        shoal_tensor *none;
+        says(shoal_file_load_box(file, 0, (int64_t[]){0, 0}, (int64_t[]){7, 6}, s, &none),
+             SHOAL_INVALID, "elements 0 to 6 along axis 1 of '', which has 5");
+        assert_null(none);
+        says(shoal_file_load_box(file, 0, (int64_t[]){4, 0}, (int64_t[]){3, 5}, s, &none),
+             SHOAL_INVALID, "elements 4 to 3 along axis 0");
+        says(shoal_file_load_box(file, 0, (int64_t[]){-1, 0}, (int64_t[]){3, 5}, s, &none),
+             SHOAL_INVALID, "elements -1 to 3 along axis 0");
+        shoal_session_close(&s);
+    }
+    shoal_file_close(&file);
+    unlink(path);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_file_that_is_cut_off),
+        cmocka_unit_test(test_boxes_of_files),
         cmocka_unit_test(test_slots),
         cmocka_unit_test(test_scatter),
         cmocka_unit_test(test_counts),

@@ -34,8 +34,7 @@ static shoal_status add_nodes(graph *g, const api_stored *source, uint32_t *valu
     const shoal_type *type = &source->stored;
     char digest[2 * SHOAL_DIGEST + 1];
     model_region at;
-    base_box whole = base_box_whole(type->rank, type->dims);
-    SHOAL_TRY(model_file_region(source->file, source->index, &whole, &at));
+    SHOAL_TRY(model_file_region(source->file, source->index, &source->box, &at));
     sodium_bin2hex(digest, sizeof digest, source->digest, sizeof source->digest);
     shoal_attr attrs[8] = {graph_ints(SHOAL_ATTR_STRIDES, at.strides, type->rank),
                            graph_ints(SHOAL_ATTR_SHAPE, type->dims, type->rank),
@@ -76,9 +75,8 @@ shoal_status api_stored_value(shoal_session *session, api_stored *source, uint32
 }
 
 shoal_status api_stored_read(const api_stored *source, void *data) {
-    base_box whole = base_box_whole(source->stored.rank, source->stored.dims);
     SHOAL_TRY(model_map_check(source->file->map));
-    if (!source->decode) return model_file_copy(source->file, source->index, &whole, data);
+    if (!source->decode) return model_file_copy(source->file, source->index, &source->box, data);
     return shoal_file_read(source->file, source->index, 0, (uint64_t)base_type_count(&source->type),
                            data);
 }
@@ -121,8 +119,9 @@ static void name_of(const shoal_file *file, uint64_t index, char *out, size_t ro
         if (*at < ' ' || *at > '~' || *at == '"' || *at == '\\') *at = '?';
 }
 
-static shoal_status source_new(shoal_file *file, uint64_t index, const shoal_session *session,
-                               bool decode, api_stored **out) {
+/* box: NULL: all of it. */
+static shoal_status source_new(shoal_file *file, uint64_t index, const base_box *box,
+                               const shoal_session *session, bool decode, api_stored **out) {
     const model_tensor *t = &file->tensors[index];
     api_stored *source = calloc(1, sizeof *source);
     if (!source) return base_fail(SHOAL_NO_MEMORY, "no memory to load a tensor");
@@ -130,6 +129,8 @@ static shoal_status source_new(shoal_file *file, uint64_t index, const shoal_ses
     source->file = model_file_retain(file);
     source->index = index;
     source->stored = model_stored_type(t);
+    source->box = box ? *box : base_box_whole(source->stored.rank, source->stored.dims);
+    memcpy(source->stored.dims, source->box.size, source->box.rank * sizeof *source->box.size);
     source->decode = decode && t->encoding->format != MODEL_PLAIN;
     source->type = source->decode ? t->type : source->stored;
     name_of(file, index, source->name, sizeof source->name);
@@ -148,8 +149,8 @@ static shoal_status load_empty(shoal_session *session, const shoal_type *type, s
     return shoal_tensor_new(session, (shoal_dtype)type->dtype, type->rank, type->dims, NULL, out);
 }
 
-static shoal_status load(shoal_file *file, uint64_t index, shoal_session *session, bool decode,
-                         shoal_tensor **out) {
+static shoal_status load(shoal_file *file, uint64_t index, const base_box *box,
+                         shoal_session *session, bool decode, shoal_tensor **out) {
     api_stored *source = NULL;
     shoal_tensor *tensor = NULL;
     shoal_file_tensor info;
@@ -157,12 +158,13 @@ static shoal_status load(shoal_file *file, uint64_t index, shoal_session *sessio
     SHOAL_TRY(shoal_file_tensor_at(file, index, &info));
     const model_encoding *encoding = file->tensors[index].encoding;
     if (decode && encoding->format == MODEL_UNREAD) return shoal_file_read(file, index, 0, 0, NULL);
-    const shoal_type *type = decode ? &info.type : &info.stored;
-    if (!base_type_count(type)) return load_empty(session, type, out);
-    SHOAL_TRY(source_new(file, index, session, decode, &source));
+    shoal_type type = decode ? info.type : info.stored;
+    if (box) memcpy(type.dims, box->size, box->rank * sizeof *box->size);
+    if (!base_type_count(&type)) return load_empty(session, &type, out);
+    SHOAL_TRY(source_new(file, index, box, session, decode, &source));
     pthread_mutex_lock(&session->lock);
     shoal_status status = api_check(session);
-    if (status == SHOAL_OK) status = api_tensor_alloc(session, type, &tensor);
+    if (status == SHOAL_OK) status = api_tensor_alloc(session, &type, &tensor);
     if (status == SHOAL_OK) {
         tensor->source = source;
         source->number = session->next_value++;
@@ -215,10 +217,34 @@ shoal_status shoal_file_borrow(shoal_file *file, uint64_t index, shoal_session *
 
 shoal_status shoal_file_load_stored(shoal_file *file, uint64_t index, shoal_session *session,
                                     shoal_tensor **out) {
-    return load(file, index, session, false, out);
+    return load(file, index, NULL, session, false, out);
 }
 
 shoal_status shoal_file_load(shoal_file *file, uint64_t index, shoal_session *session,
                              shoal_tensor **out) {
-    return load(file, index, session, true, out);
+    return load(file, index, NULL, session, true, out);
+}
+
+shoal_status shoal_file_load_box(shoal_file *file, uint64_t index, const int64_t *start,
+                                 const int64_t *limit, shoal_session *session,
+                                 shoal_tensor **out) {
+    shoal_file_tensor info;
+    *out = NULL;
+    SHOAL_TRY(shoal_file_tensor_at(file, index, &info));
+    base_box box = {.rank = info.type.rank};
+    if (file->tensors[index].encoding->format != MODEL_PLAIN)
+        return base_fail(SHOAL_INVALID,
+                         "%s: '%s' is %s: a box is loaded of numbers, not of blocks; load all of "
+                         "it, and take a slice",
+                         file->path, info.name, info.encoding);
+    for (uint32_t a = 0; a < box.rank; a++) {
+        if (start[a] < 0 || limit[a] < start[a] || limit[a] > info.type.dims[a])
+            return base_fail(SHOAL_INVALID,
+                             "%s: elements %lld to %lld along axis %u of '%s', which has %lld",
+                             file->path, (long long)start[a], (long long)limit[a], a, info.name,
+                             (long long)info.type.dims[a]);
+        box.start[a] = start[a];
+        box.size[a] = limit[a] - start[a];
+    }
+    return load(file, index, &box, session, true, out);
 }

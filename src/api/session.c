@@ -450,6 +450,8 @@ static void copy_text(char *to, size_t room, const char *from) {
 static void slot_out(const Shoal__SlotStatus *from, shoal_slot *to) {
     *to = (shoal_slot){.slot = from->slot,
                        .pid = from->pid,
+                       .maps = from->maps,
+                       .machine = from->machine,
                        .compute = from->compute,
                        .bytes = from->bytes,
                        .instances = from->instances,

@@ -2,6 +2,7 @@
 #ifndef API_STATE_H
 #define API_STATE_H
 
+#include "base/box.h"
 #include "base/map.h"
 #include "base/vec.h"
 #include "graph/graph.h"
@@ -48,7 +49,7 @@ typedef struct api_origin {
     shoal_tensor *via; /* by which it was found */
 } api_origin;
 
-/* A tensor in a file. Handles to it have no value: each trace that uses it reads it from the file,
+/* A tensor in a file, or a box of one. Handles to it have no value: each trace that uses it reads it from the file,
  * so that nothing is held of it. */
 typedef struct api_stored {
     atomic_int refs;
@@ -57,6 +58,7 @@ typedef struct api_stored {
     uint64_t number; /* told as the value's: it is of no value */
     bool decode;     /* its blocks are numbers, not bytes */
     shoal_type type, stored;
+    base_box box; /* of the stored elements */
     uint8_t digest[SHOAL_DIGEST];
     char name[256]; /* for messages */
 } api_stored;

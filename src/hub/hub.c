@@ -107,6 +107,8 @@ static void answer_status(hub *h, hub_peer *peer, const Shoal__StatusAsk *ask) {
             slots[n].peer_name = slot->peer->name;
             slots[n].host = slot->peer->host;
             slots[n].pid = slot->peer->pid;
+            slots[n].maps = slot->maps && hub_on_one_machine(peer, slot->peer);
+            slots[n].machine = slot->peer->memory;
             slots[n].device = &devices[n];
             /* Copies that a client keeps lie in its own memory, and are no part of a layout. */
             slots[n].bytes = slot->used + (slot->compute ? 0 : slot->peer->kept);
@@ -328,6 +330,7 @@ static hub_slot *slot_new(const Shoal__Device *device) {
     slot->weight = device ? device->weight : 0;
     slot->memory = device ? device->memory : 0;
     slot->near = device && device->near ? device->near : slot->memory;
+    slot->maps = device && device->maps;
     slot->id = clean_copy(!device ? "memory" : *device->id ? device->id : device->backend);
     if (device && !hub_figures_take(device->figures, device->n_figures, &slot->speeds))
         slot->speeds = (base_speeds){{0}};
@@ -407,6 +410,7 @@ static hub_peer *peer_new(wire_link *link, const Shoal__Hello *hello) {
     memcpy(peer->key, hello->key.data, WIRE_KEY); /* checked by the wire */
     peer->pid = hello->pid;
     peer->spare = hello->spare;
+    peer->memory = hello->memory;
     peer->slots = calloc(hello->n_devices + client + 1, sizeof *peer->slots);
     for (size_t i = 0; peer->slots && i < hello->n_devices + client; i++) {
         peer->slots[i] = slot_new(i < hello->n_devices ? hello->devices[i] : NULL);

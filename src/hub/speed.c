@@ -179,7 +179,7 @@ static bool has_moved(hub_link *link) {
     return true;
 }
 
-static bool on_one_machine(const hub_peer *a, const hub_peer *b) {
+bool hub_on_one_machine(const hub_peer *a, const hub_peer *b) {
     return a->user == b->user && !strcmp(a->host, b->host);
 }
 
@@ -188,12 +188,12 @@ static bool on_one_machine(const hub_peer *a, const hub_peer *b) {
 static bool spread(hub *h, const hub_peer *from, const hub_peer *to, double bytes,
                    base_map *moved) {
     bool noted = true;
-    if (on_one_machine(from, to)) return true;
+    if (hub_on_one_machine(from, to)) return true;
     for (size_t i = 0; i < h->peers.count; i++) {
         const hub_peer *a = h->peers.data[i];
-        for (size_t j = 0; j < h->peers.count && on_one_machine(a, from); j++) {
+        for (size_t j = 0; j < h->peers.count && hub_on_one_machine(a, from); j++) {
             const hub_peer *b = h->peers.data[j];
-            hub_link *link = on_one_machine(b, to) ? link_between(h, a, b) : NULL;
+            hub_link *link = hub_on_one_machine(b, to) ? link_between(h, a, b) : NULL;
             if (!link || link->measured) continue;
             link->bytes = bytes;
             if (has_moved(link))
@@ -214,11 +214,11 @@ static void take_over(hub *h, const hub_peer *from, const hub_peer *to, const hu
 void hub_links_join(hub *h, const hub_peer *peer) {
     const hub_peer *like = NULL;
     for (size_t i = 0; i < h->peers.count && !like; i++)
-        if (h->peers.data[i] != peer && on_one_machine(h->peers.data[i], peer))
+        if (h->peers.data[i] != peer && hub_on_one_machine(h->peers.data[i], peer))
             like = h->peers.data[i];
     for (size_t i = 0; i < h->peers.count && like; i++) {
         const hub_peer *other = h->peers.data[i];
-        if (on_one_machine(other, peer)) continue;
+        if (hub_on_one_machine(other, peer)) continue;
         take_over(h, like, other, peer, other);
         take_over(h, other, like, other, peer);
     }

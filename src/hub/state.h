@@ -32,6 +32,7 @@ typedef struct hub_slot {
     uint32_t asked, answered; /* to measure: bits of base_figure */
     uint64_t memory;          /* 0: no limit known */
     uint64_t near;            /* of these on the device itself */
+    bool maps;                /* it computes with files where they are mapped */
     uint64_t used;            /* by values */
     uint64_t reserved;        /* by instances on their way */
     uint32_t in_flight;
@@ -68,6 +69,7 @@ typedef struct hub_peer {
     struct hub_user *user; /* the same for the same user on the same machine */
     uint8_t key[WIRE_KEY]; /* of its process: what members know it by */
     uint32_t pid;
+    uint64_t memory;  /* bytes, of its machine or of what it may take of it; 0: it has not told */
     uint32_t session; /* of a client; 0: none */
     bool lends;       /* a worker, or a client that computes: all are told of it, and it of all */
     bool known;       /* it has been told of the others, and they of it, */
@@ -412,6 +414,8 @@ void hub_count(hub *h, const hub_traffic *traffic);
 void hub_learn(hub *h, const hub_traffic *list, size_t n);
 /* Frames between the two go by way of the hub. */
 void hub_learn_relay(hub *h, const hub_peer *from, const hub_peer *to);
+/* Of the same user on the same machine. */
+bool hub_on_one_machine(const hub_peer *a, const hub_peer *b);
 /* A new member's links are taken to be as fast as those of another on its machine. */
 void hub_links_join(hub *h, const hub_peer *peer);
 void hub_links_forget(hub *h, const hub_peer *peer);

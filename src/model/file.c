@@ -93,7 +93,8 @@ shoal_status shoal_file_tensor_at(const shoal_file *file, uint64_t index, shoal_
                                .encoding = t->encoding->name,
                                .stored = model_stored_type(t),
                                .offset = t->offset,
-                               .bytes = t->bytes};
+                               .bytes = t->bytes,
+                               .direct = model_file_direct(file, index)};
     return SHOAL_OK;
 }
 

@@ -37,12 +37,15 @@ shoal_status plan_node_work(plan_draft *d, uint32_t n, plan_work *out) {
     graph_call call = graph_node_call(d->g, node, types);
     for (uint32_t i = 0; i < node->n_outputs; i++)
         outputs[i] = d->g->values[node->first_output + i].type;
-    *out = plan_call_work(&call, outputs, node->n_outputs);
+    *out = plan_call_work(d->g, node, &call, outputs);
     d->figures |= 1u << out->products;
     return SHOAL_OK;
 }
 
-plan_work plan_call_work(const graph_call *call, const shoal_type *outputs, uint32_t n_outputs) {
+plan_work plan_call_work(const shoal_graph *g, const shoal_node *node, const graph_call *call,
+                         const shoal_type *outputs) {
+    uint32_t n_outputs = node->n_outputs;
+    if (graph_is_mapped(g, node)) return (plan_work){0};
     const shoal_type *first = call->n_inputs ? &call->inputs[0] : n_outputs ? outputs : NULL;
     plan_work work = {.flops = graph_cost(call, outputs, n_outputs)};
     work.products = first ? base_figure_of((shoal_dtype)first->dtype) : BASE_PRODUCTS_F32;
@@ -93,12 +96,24 @@ shoal_status plan_load_begin(const plan_draft *d, base_arena *arena, plan_load *
     return out->bytes ? SHOAL_OK : SHOAL_NO_MEMORY;
 }
 
-void plan_load_add(const plan_draft *d, plan_load *load, const plan_layout *layout,
-                   const shoal_type *type, const bool *needed) {
+/* Whether pieces of a value are used where they lie in a file, by devices without memory of their
+ * own: rows of it, without gaps between them. */
+static bool lies_in_file(const plan_draft *d, uint32_t value, const plan_layout *layout) {
+    uint32_t node = d->g->values[plan_source(d, value)].node;
+    bool lies = node != SHOAL_NO_NODE && graph_is_mapped(d->g, &d->g->nodes[node]);
+    for (uint32_t a = 1; a <= layout->rank; a++) lies &= layout->parts[a] == 1;
+    return lies;
+}
+
+void plan_load_add(const plan_draft *d, plan_load *load, const plan_layout *layout, uint32_t value,
+                   const bool *needed) {
+    bool lies = lies_in_file(d, value, layout);
     for (uint32_t i = 0; i < layout->n_slots; i++) {
-        if (needed && !needed[i]) continue;
-        shoal_type piece = plan_layout_type(layout, i, type);
-        load->bytes[plan_pool_index(d, layout->slots[i])] += (double)base_type_bytes(&piece);
+        uint32_t at = plan_pool_index(d, layout->slots[i]);
+        bool own = d->pool->slots[at].speeds.of[BASE_TRANSFER] > 0;
+        if ((needed && !needed[i]) || (lies && !own)) continue;
+        shoal_type piece = plan_layout_type(layout, i, &d->g->values[value].type);
+        load->bytes[at] += (double)base_type_bytes(&piece);
     }
 }
 
@@ -460,7 +475,7 @@ static shoal_status offer(plan_draft *d, uint32_t n, const graph_axes *axes, con
         SHOAL_TRY(plan_project(&d->scratch, axes, division, &d->g->values[value].type,
                                axes->inputs[o], false, &need));
         SHOAL_TRY(plan_need_cost(d, value, &need, &more, &moved));
-        plan_load_add(d, &load, &need, &d->g->values[value].type, NULL);
+        plan_load_add(d, &load, &need, value, NULL);
         coming += more;
         bytes += moved;
     }
@@ -471,7 +486,7 @@ static shoal_status offer(plan_draft *d, uint32_t n, const graph_axes *axes, con
                                axes->outputs[o], true, &result));
         bool partial = result.parts[result.rank] > 1; /* joined when all of it is there */
         SHOAL_TRY(add_result_cost(d, value, &result, partial ? &seconds : &leaving, &bytes));
-        plan_load_add(d, &load, &result, &d->g->values[value].type, NULL);
+        plan_load_add(d, &load, &result, value, NULL);
     }
     seconds += plan_overlap(coming, busy, leaving) + plan_load_seconds(d, &load);
     if (c->found && (seconds > c->seconds || (seconds == c->seconds && bytes >= c->bytes)))

@@ -540,12 +540,10 @@ static shoal_status finish_compute(plan_draft *d, plan_step *step, uint32_t numb
     for (uint32_t o = 0; o < node->n_inputs; o++) {
         if (step->inputs[o]->counted == number + 1) continue; /* it is read twice */
         step->inputs[o]->counted = number + 1;
-        plan_load_add(d, &load, &step->inputs[o]->layout,
-                      &d->g->values[step->inputs[o]->value].type, needed);
+        plan_load_add(d, &load, &step->inputs[o]->layout, step->inputs[o]->value, needed);
     }
     for (uint32_t o = 0; o < node->n_outputs; o++)
-        plan_load_add(d, &load, &step->outputs[o]->layout,
-                      &d->g->values[step->outputs[o]->value].type, needed);
+        plan_load_add(d, &load, &step->outputs[o]->layout, step->outputs[o]->value, needed);
     step->seconds = plan_compute_seconds(d, step->axes, &step->division, &step->work, needed) +
                     plan_load_seconds(d, &load);
     return SHOAL_OK;

@@ -207,8 +207,10 @@ shoal_status plan_round_cuts(plan_draft *d, uint32_t value, plan_layout *layout)
 shoal_status plan_node_axes(plan_draft *d, uint32_t node,
                             const graph_axes **out) SHOAL_CHECK_RESULT;
 shoal_status plan_node_work(plan_draft *d, uint32_t node, plan_work *out) SHOAL_CHECK_RESULT;
-/* What a call does with operands and results of these types. */
-plan_work plan_call_work(const graph_call *call, const shoal_type *outputs, uint32_t n_outputs);
+/* What a node's call does with operands and results of these types: nothing, if it is used where it
+ * lies in a file. */
+plan_work plan_call_work(const shoal_graph *g, const shoal_node *node, const graph_call *call,
+                         const shoal_type *outputs);
 /* Seconds that a slot takes for a share of some work, and for starting it. */
 double plan_work_seconds(const plan_slot *slot, const plan_work *work, double share);
 /* A layout of a tensor as a division of loops, as far as they may be cut and its slots may compute;
@@ -236,9 +238,10 @@ typedef struct plan_load {
 } plan_load;
 shoal_status plan_load_begin(const plan_draft *d, base_arena *arena,
                              plan_load *out) SHOAL_CHECK_RESULT;
-/* The pieces of a tensor; of those that are needed, or NULL for all. */
-void plan_load_add(const plan_draft *d, plan_load *load, const plan_layout *layout,
-                   const shoal_type *type, const bool *needed);
+/* The pieces of a value; of those that are needed, or NULL for all. Where a file is used as it lies
+ * they take no memory. */
+void plan_load_add(const plan_draft *d, plan_load *load, const plan_layout *layout, uint32_t value,
+                   const bool *needed);
 /* Seconds that the worst slot loses to what its device has no memory for, which goes over from the
  * machine's each time it is used. */
 double plan_load_seconds(const plan_draft *d, const plan_load *load);

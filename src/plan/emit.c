@@ -146,11 +146,12 @@ static shoal_status emit_part(emitter *e, const plan_step *step, uint32_t i) {
         form->local[i] = first + o;
     }
     const shoal_graph *data = graph_data(to);
-    graph_call call = graph_node_call(data, &data->nodes[data->n_nodes - 1], types);
+    const shoal_node *made = &data->nodes[data->n_nodes - 1];
+    graph_call call = graph_node_call(data, made, types);
     shoal_type *outputs = base_arena_array(&e->scratch, shoal_type, node->n_outputs);
     if (!outputs) return SHOAL_NO_MEMORY;
     for (uint32_t o = 0; o < node->n_outputs; o++) outputs[o] = data->values[first + o].type;
-    plan_work work = plan_call_work(&call, outputs, node->n_outputs);
+    plan_work work = plan_call_work(data, made, &call, outputs);
     e->flops += work.flops;
     e->seconds += plan_work_seconds(&e->d->pool->slots[e->at], &work, 1);
     return SHOAL_OK;

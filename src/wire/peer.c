@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/os.h"
+#include "base/os_cpu.h"
 #include "wire/keys.h"
 
 #include <signal.h>
@@ -51,6 +52,7 @@ static shoal_status copy_hello(const wire_peer *peer, const Shoal__Hello *hello,
     char host[256];
     wire_hello_fill(peer, &own);
     if (!own.pid) own.pid = (uint32_t)getpid();
+    if (!own.memory) own.memory = base_cpu_memory();
     if (!*own.version) own.version = (char *)SHOAL_PACKAGE_VERSION;
     if (!*own.host) {
         if (gethostname(host, sizeof host)) memcpy(host, "?", 2);

@@ -186,11 +186,15 @@ static shoal_status copy(worker_queue *queue, const worker_source *source, const
     return status;
 }
 
+bool worker_maps(const worker_queue *queue) {
+    return queue->host && queue->info.flags & SHOAL_DEVICE_IMPORT_FILE;
+}
+
 /* Whether it may be used where it lies. */
 static bool in_place(const worker_queue *queue, const worker_source *source, const model_map *map) {
     uintptr_t at = (uintptr_t)map->data + source->at.offset;
     if (!source->at.dense || at % shoal_dtype_size((shoal_dtype)source->type.dtype)) return false;
-    return !queue || (queue->host && queue->info.flags & SHOAL_DEVICE_IMPORT_FILE);
+    return !queue || worker_maps(queue);
 }
 
 shoal_status worker_source_bind(worker_task *task, uint32_t value, worker_queue *queue) {

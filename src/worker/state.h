@@ -531,6 +531,8 @@ void worker_passing_drop(worker_task *task);
 shoal_status worker_sources_find(worker_program *program, const shoal_graph *g);
 /* Has a value that comes from a file lie on a device, or where the host reaches it (NULL). */
 shoal_status worker_source_bind(worker_task *task, uint32_t value, worker_queue *queue);
+/* Whether it computes with files where they are mapped. */
+bool worker_maps(const worker_queue *queue);
 /* Has those that are results of a task lie on its device. */
 shoal_status worker_sources_output(worker_task *task);
 /* Gives back the copy that was not used for longest; false when there is none to spare. Any thread.

@@ -440,6 +440,7 @@ static shoal_status make_wire(worker *w, const worker_options *options) {
         devices[i].name = (char *)slot->own.info.name;
         devices[i].id = (char *)slot->own.name;
         devices[i].memory = worker_capacity(slot, n, &devices[i].near);
+        devices[i].maps = worker_maps(&slot->own);
         devices[i].threads = slot->device.threads ? slot->device.threads : slot->own.info.threads;
         devices[i].weight = slot->device.weight;
         if (client) continue;
