@@ -14,6 +14,8 @@ enum { MOST_IN_FLIGHT = 3 };
 
 typedef struct flight {
     shoal_tensor *c;
+    shoal_reading *reading;
+    void *data;     /* where it is read to */
     cmd_block part; /* of the result */
     product_part parts[ARGS_MOST_SLOTS];
 } flight;
@@ -26,11 +28,11 @@ typedef struct run {
     flight flights[MOST_IN_FLIGHT];
     int64_t submitted, done, panels; /* panels: in all, of all blocks of columns */
     double flops_done;
-    void *data; /* a panel of the result */
     double place_seconds, seconds;
     uint64_t busy_ns[ARGS_MOST_SLOTS];
     double flops[ARGS_MOST_SLOTS];
-    product_part parts[ARGS_MOST_SLOTS]; /* rows summed over the panels */
+    double lately_ns[ARGS_MOST_SLOTS], lately[ARGS_MOST_SLOTS]; /* the same, of the last panels */
+    product_part parts[ARGS_MOST_SLOTS];                        /* rows summed over the panels */
 } run;
 
 /* The first columns of B; the others are placed while their predecessors are multiplied. */
@@ -60,6 +62,10 @@ static cmd_block part_of(const run *r, int64_t number) {
     return part;
 }
 
+static size_t part_bytes(const cmd_product *p, const cmd_block *part) {
+    return (size_t)part->rows * (size_t)part->columns * shoal_dtype_size(p->result_dtype);
+}
+
 static int submit(run *r) {
     cmd_product *p = &r->product;
     flight *f = &r->flights[r->submitted % MOST_IN_FLIGHT];
@@ -69,13 +75,28 @@ static int submit(run *r) {
         code = product_place(p, f->part.column, f->part.columns);
     if (code == CMD_OK) code = product_panel(p, f->part.row, f->part.rows, &f->c);
     for (uint32_t i = 0; code == CMD_OK && i < p->n_slots; i++) f->parts[i] = product_part_of(p, i);
-    if (code == CMD_OK) code = cmd_try(shoal_start(f->c));
+    if (code == CMD_OK)
+        code = cmd_try(shoal_read_begin(f->c, f->data, part_bytes(p, &f->part), &f->reading));
     r->submitted++;
     return code;
 }
 
+/* Shares the rows that are left, and those before with them, by what each worker did in a second of
+ * late: speeds that were measured when it began are those of a moment. */
+static void follow(run *r) {
+    cmd_product *p = &r->product;
+    double weights[ARGS_MOST_SLOTS];
+    bool known = true;
+    for (uint32_t i = 0; i < p->n_slots; i++) {
+        known &= r->lately_ns[i] > 0 && r->lately[i] > 0;
+        weights[i] = known ? r->lately[i] / r->lately_ns[i] : 0;
+    }
+    if (known) product_share(p, weights);
+}
+
 /* Adds what each worker did for a panel. */
 static int count_work(run *r, const flight *f) {
+    static const double forget = 0.7;
     const cmd_product *p = &r->product;
     static shoal_slot_time times[ARGS_MOST_SLOTS];
     uint32_t count = ARGS_MOST_SLOTS;
@@ -83,13 +104,18 @@ static int count_work(run *r, const flight *f) {
     if (count > ARGS_MOST_SLOTS) count = ARGS_MOST_SLOTS;
     for (uint32_t i = 0; i < p->n_slots; i++) {
         product_part part = f->parts[i];
-        r->flops[i] += 2 * (double)part.rows * (double)part.columns * (double)part.inner;
+        double flops = 2 * (double)part.rows * (double)part.columns * (double)part.inner;
+        uint64_t before = r->busy_ns[i];
+        r->flops[i] += flops;
         if (f->part.column == 0) r->parts[i].rows += part.rows;
         if (f->part.row == 0) r->parts[i].columns += part.columns;
         r->parts[i].inner = part.inner;
         for (uint32_t j = 0; j < count; j++)
             if (times[j].slot == p->slots[i]->slot) r->busy_ns[i] += times[j].busy_ns;
+        r->lately[i] = forget * r->lately[i] + flops;
+        r->lately_ns[i] = forget * r->lately_ns[i] + (double)(r->busy_ns[i] - before);
     }
+    if (p->follows) follow(r);
     return CMD_OK;
 }
 
@@ -97,13 +123,12 @@ static int collect(run *r) {
     const cmd_product *p = &r->product;
     flight *f = &r->flights[r->done % MOST_IN_FLIGHT];
     const cmd_block *part = &f->part;
-    size_t bytes = (size_t)part->rows * (size_t)part->columns * shoal_dtype_size(p->result_dtype);
-    int code = cmd_try(shoal_read(f->c, r->data, bytes));
+    int code = cmd_try(shoal_read_end(&f->reading));
     if (code == CMD_OK)
         code = cmd_try(shoal_writer_box(r->writer, (int64_t[]){part->row, part->column},
-                                        (int64_t[]){part->rows, part->columns}, r->data));
+                                        (int64_t[]){part->rows, part->columns}, f->data));
     if (code == CMD_OK) code = count_work(r, f);
-    if (code == CMD_OK && p->input->check) check_take(&r->check, part, r->data);
+    if (code == CMD_OK && p->input->check) check_take(&r->check, part, f->data);
     shoal_tensor_free(&f->c);
     r->done++;
     r->flops_done += 2 * (double)part->rows * (double)part->columns * (double)p->k;
@@ -233,10 +258,13 @@ static int work(run *r) {
     int code = cmd_try(shoal_writer_open(in->out, &type, &r->writer));
     if (code != CMD_OK) return code;
     size_t row = (size_t)(p->n < p->block ? p->n : p->block) * shoal_dtype_size(p->result_dtype);
-    r->data = calloc((size_t)p->panel, row > 0 ? row : 1);
-    if (r->data == NULL)
-        return cmd_fail("not enough memory for %lld rows of the result; give a smaller --panel",
-                        (long long)p->panel);
+    for (int i = 0; i < MOST_IN_FLIGHT; i++) {
+        r->flights[i].data = calloc((size_t)p->panel, row > 0 ? row : 1);
+        if (r->flights[i].data == NULL)
+            return cmd_fail("not enough memory for %lld rows of the result, %d times; give a "
+                            "smaller --panel",
+                            (long long)p->panel, MOST_IN_FLIGHT);
+    }
     if (in->check) code = check_init(p, &r->check);
     if (code == CMD_OK) code = place_b(r);
     if (code == CMD_OK) code = multiply(r);
@@ -267,8 +295,13 @@ static int run_matmul(const cmd_command *self, int argc, char **argv) {
     progress_begin(&r.progress, in.quiet);
     int code = product_open(&in, &r.progress, &r.product);
     if (code == CMD_OK) code = work(&r);
-    for (int i = 0; i < MOST_IN_FLIGHT; i++) shoal_tensor_free(&r.flights[i].c);
-    free(r.data);
+    for (int i = 0; i < MOST_IN_FLIGHT; i++) {
+        if (r.flights[i].reading && shoal_read_end(&r.flights[i].reading) != SHOAL_OK &&
+            code == CMD_OK)
+            code = CMD_FAILED;
+        shoal_tensor_free(&r.flights[i].c);
+        free(r.flights[i].data);
+    }
     check_fini(&r.check);
     shoal_writer_close(&r.writer);
     product_close(&r.product);
@@ -280,15 +313,17 @@ const cmd_command cmd_matmul = {
     .group = CMD_COMPUTE,
     .args = "A B",
     .summary = "Multiply two matrices in files on a pool",
-    .doc = "A and B are file.npy, file.bin, file.safetensors:tensor, file.gguf:tensor or "
-           "file.pt:key.of.tensor; the name "
-           "may be omitted if the file has one tensor. The result is computed in panels of rows "
-           "and, where the workers lack the memory for B, in blocks of columns, so that neither "
-           "operands nor result need fit into memory; the file appears once it is complete. Workers "
-           "of this machine that would need blocks read A and B from the files instead, where B is "
-           "no more than half of the machine's memory. A product in bfloat16 is written to a .npy as float32, as NumPy has no bfloat16.\n\nShares are "
-           "proportions; with percent signs they must add up to 100. In a grid, the rows are "
-           "split by the shares of the workers in each row of the grid, and the columns likewise.",
+    .doc =
+        "A and B are file.npy, file.bin, file.safetensors:tensor, file.gguf:tensor or "
+        "file.pt:key.of.tensor; the name "
+        "may be omitted if the file has one tensor. The result is computed in panels of rows "
+        "and, where the workers lack the memory for B, in blocks of columns, so that neither "
+        "operands nor result need fit into memory; the file appears once it is complete. Workers "
+        "of this machine that would need blocks read A and B from the files instead, where B is "
+        "no more than half of the machine's memory. A product in bfloat16 is written to a .npy as "
+        "float32, as NumPy has no bfloat16.\n\nShares are "
+        "proportions; with percent signs they must add up to 100. In a grid, the rows are "
+        "split by the shares of the workers in each row of the grid, and the columns likewise.",
     .options = product_options,
     .take = product_take,
     .run = run_matmul};

@@ -270,9 +270,12 @@ static void settle_shares(cmd_product *p) {
 /* Each axis is cut in proportion to the shares of the workers that lie in each of its slices. */
 static void share_axes(cmd_product *p) {
     product_axis *rows = &p->rows_axis, *columns = &p->columns_axis, *inner = &p->inner_axis;
-    *rows = (product_axis){.parts = p->split.rows};
-    *columns = (product_axis){.parts = p->split.columns};
-    *inner = (product_axis){.parts = p->split.inner};
+    rows->parts = p->split.rows;
+    columns->parts = p->split.columns;
+    inner->parts = p->split.inner;
+    memset(rows->shares, 0, sizeof rows->shares);
+    memset(columns->shares, 0, sizeof columns->shares);
+    memset(inner->shares, 0, sizeof inner->shares);
     for (uint32_t r = 0; r < p->split.rows; r++)
         for (uint32_t c = 0; c < p->split.columns; c++)
             for (uint32_t i = 0; i < p->split.inner; i++) {
@@ -281,6 +284,7 @@ static void share_axes(cmd_product *p) {
                 columns->shares[c] += share;
                 inner->shares[i] += share;
             }
+    memset(inner->given, 0, sizeof inner->given);
     cut(inner, p->k, p->inner_cuts);
 }
 
@@ -384,8 +388,8 @@ static bool may_map(const cmd_product *p) {
     cmd_operand b = p->b;
     double bytes = (double)p->k * (double)p->n * (double)shoal_dtype_size(p->dtype);
     b.mapped = true;
-    bool may = p->block < p->n && p->split.columns == 1 && !p->input->shape &&
-               operand_lies(&b, p->dtype);
+    bool may =
+        p->block < p->n && p->split.columns == 1 && !p->input->shape && operand_lies(&b, p->dtype);
     for (uint32_t i = 0; i < p->n_slots && may; i++)
         may = p->slots[i]->maps && 2 * bytes <= (double)p->slots[i]->machine;
     return may;
@@ -429,6 +433,15 @@ static void choose_panel(cmd_product *p) {
     if (p->panel > p->m) p->panel = p->m > 0 ? p->m : 1;
 }
 
+/* Where B lies, or how many rows somebody asked for, stays. */
+static bool may_follow(const cmd_product *p) {
+    const args_share *share = shares_of(p->input);
+    bool may =
+        p->n_slots > 1 && p->split.rows == p->n_slots && (share->count == 0 || share->some_open);
+    for (uint32_t i = 0; i < p->n_slots && may; i++) may = !p->slots[i]->weighted;
+    return may;
+}
+
 /* Products that take less are over before the slots have been measured. */
 static bool is_worth_weighing(const cmd_product *p) {
     return 2 * (double)p->m * (double)p->k * (double)p->n > 4e9;
@@ -461,6 +474,7 @@ int product_open(const product_input *input, cmd_progress *progress, cmd_product
         code = map_files(out, progress);
         out->block = out->n;
     }
+    out->follows = may_follow(out);
     if (code == CMD_OK) choose_panel(out);
     return code;
 }

@@ -61,6 +61,7 @@ typedef struct cmd_product {
     double shares[ARGS_MOST_SLOTS];     /* they add up to 1 */
     args_split split;
     product_axis rows_axis, columns_axis, inner_axis;
+    bool follows; /* nobody said how A's rows are shared: as fast as the slots turn out to be */
     product_cuts inner_cuts, column_cuts, row_cuts; /* of the part at hand */
 
     cmd_block b_block;      /* of B that the next panels meet, */

@@ -50,6 +50,7 @@ static void add_slot(cJSON *rows, const shoal_slot *slot) {
     cJSON_AddStringToObject(row, "device", slot->device);
     cJSON_AddNumberToObject(row, "threads", slot->threads);
     cJSON_AddNumberToObject(row, "weight", slot->weight);
+    cJSON_AddBoolToObject(row, "weighted", slot->weighted);
     cJSON_AddNumberToObject(row, "bytes", (double)slot->bytes);
     if (slot->memory != 0)
         cJSON_AddNumberToObject(row, "memory", (double)slot->memory);

@@ -110,6 +110,7 @@ typedef struct shoal_slot {
     bool maps; /* it is of this user on this machine, and computes with files where they lie */
     uint64_t machine; /* bytes of its machine's memory, or of what its control group may take of
                          it; 0: unknown */
+    bool weighted;    /* its weight was given (`shoal worker --weight`), not measured */
 } shoal_slot;
 
 /* A connection of a process of the pool with another, which may have several, each by a network of
@@ -197,6 +198,14 @@ SHOAL_API shoal_session *shoal_tensor_session(const shoal_tensor *tensor);
  * tensor's size. The value stays where it is. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_read(shoal_tensor *tensor, void *data,
                                                      size_t bytes);
+/* The same in two halves: it begins, and returns; `data` is written to until its end, which waits.
+ * Results of several programs are read one behind the other so, while others compute. Each that has
+ * begun must be ended, also when it fails, and before `data` is freed; the end sets *reading to
+ * NULL. */
+typedef struct shoal_reading shoal_reading;
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_read_begin(shoal_tensor *tensor, void *data,
+                                                           size_t bytes, shoal_reading **out);
+SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_read_end(shoal_reading **reading);
 /* Starts everything that is recorded, among it this tensor, and returns. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_start(shoal_tensor *tensor);
 /* Donates a value: its memory may be reused once the work that has been started has read it. Using

@@ -43,6 +43,7 @@ class Slot:
     fetched: int  # and of these, that are there
     maps: bool  # it is of this user on this machine, and computes with files where they lie
     machine: int  # bytes of its machine's memory, or of what its control group may take of it; 0: unknown
+    weighted: bool  # its weight was given (`shoal worker --weight`), not measured
 
 
 @_record

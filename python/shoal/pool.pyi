@@ -77,6 +77,7 @@ class Slot(NamedTuple):
     fetched: int
     maps: bool
     machine: int
+    weighted: bool
 
 def connect(address: str, timeout_ms: int = 0, name: str | None = None, spare: int = 0) -> Session: ...
 def disconnect() -> None: ...

@@ -319,17 +319,17 @@ static PyObject *session_status(PyObject *self, PyObject *unused) {
     for (uint32_t i = 0; list && i < pool.n_slots && i < ROOM; i++) {
         const shoal_slot *s = &slots[i];
         PyObject *row = Py_BuildValue(
-            "{sIsIsssssssssssIsNsdsKsKsKsKsKsKsKsIsKsIsKsKsKsNsK}", "slot", s->slot, "pid", s->pid,
-            "worker", s->worker, "host", s->host, "backend", s->backend, "name", s->name, "device",
-            s->device, "threads", s->threads, "compute", PyBool_FromLong(s->compute), "weight",
-            s->weight, "memory", (unsigned long long)s->memory, "bytes",
+            "{sIsIsssssssssssIsNsdsKsKsKsKsKsKsKsIsKsIsKsKsKsNsKsN}", "slot", s->slot, "pid",
+            s->pid, "worker", s->worker, "host", s->host, "backend", s->backend, "name", s->name,
+            "device", s->device, "threads", s->threads, "compute", PyBool_FromLong(s->compute),
+            "weight", s->weight, "memory", (unsigned long long)s->memory, "bytes",
             (unsigned long long)s->bytes, "instances", (unsigned long long)s->instances, "busy_ns",
             (unsigned long long)s->busy_ns, "nodes", (unsigned long long)s->nodes, "sent",
             (unsigned long long)s->sent, "received", (unsigned long long)s->received, "queued",
             s->queued, "relayed", (unsigned long long)s->relayed, "paths", s->paths, "paths_lost",
             (unsigned long long)s->paths_lost, "fetching", (unsigned long long)s->fetching,
-            "fetched", (unsigned long long)s->fetched, "maps", PyBool_FromLong(s->maps),
-            "machine", (unsigned long long)s->machine);
+            "fetched", (unsigned long long)s->fetched, "maps", PyBool_FromLong(s->maps), "machine",
+            (unsigned long long)s->machine, "weighted", PyBool_FromLong(s->weighted));
         if (!row || PyList_Append(list, row)) Py_CLEAR(list);
         Py_XDECREF(row);
     }

@@ -502,8 +502,8 @@ static void test_file_that_is_cut_off(void **state) {
 static void test_boxes_of_files(void **state) {
     (void)state;
     enum { ROWS = 7, COLUMNS = 5 };
-    static const int64_t boxes[][4] = {
-        {0, 0, 7, 5}, {2, 0, 6, 5}, {0, 1, 7, 4}, {3, 2, 5, 3}, {6, 4, 7, 5}, {3, 0, 3, 5}};
+    static const int64_t boxes[][4] = {{0, 0, 7, 5}, {2, 0, 6, 5}, {0, 1, 7, 4},
+                                       {3, 2, 5, 3}, {6, 4, 7, 5}, {3, 0, 3, 5}};
     float matrix[ROWS * COLUMNS];
     for (int i = 0; i < ROWS * COLUMNS; i++) matrix[i] = (float)i;
     char path[] = "/tmp/shoal-api-test-XXXXXX";

@@ -226,8 +226,7 @@ shoal_status shoal_file_load(shoal_file *file, uint64_t index, shoal_session *se
 }
 
 shoal_status shoal_file_load_box(shoal_file *file, uint64_t index, const int64_t *start,
-                                 const int64_t *limit, shoal_session *session,
-                                 shoal_tensor **out) {
+                                 const int64_t *limit, shoal_session *session, shoal_tensor **out) {
     shoal_file_tensor info;
     *out = NULL;
     SHOAL_TRY(shoal_file_tensor_at(file, index, &info));

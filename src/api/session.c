@@ -452,6 +452,7 @@ static void slot_out(const Shoal__SlotStatus *from, shoal_slot *to) {
                        .pid = from->pid,
                        .maps = from->maps,
                        .machine = from->machine,
+                       .weighted = from->weighted,
                        .compute = from->compute,
                        .bytes = from->bytes,
                        .instances = from->instances,

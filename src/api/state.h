@@ -49,8 +49,8 @@ typedef struct api_origin {
     shoal_tensor *via; /* by which it was found */
 } api_origin;
 
-/* A tensor in a file, or a box of one. Handles to it have no value: each trace that uses it reads it from the file,
- * so that nothing is held of it. */
+/* A tensor in a file, or a box of one. Handles to it have no value: each trace that uses it reads
+ * it from the file, so that nothing is held of it. */
 typedef struct api_stored {
     atomic_int refs;
     shoal_file *file; /* held */

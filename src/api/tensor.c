@@ -137,14 +137,17 @@ static shoal_status failure_of(shoal_session *session, uint64_t value) {
     return status;
 }
 
-typedef struct reading {
+struct shoal_reading {
     shoal_session *session;
-    uint64_t value;
-    shoal_status status;
-} reading;
+    shoal_tensor *tensor; /* held, and its session with it */
+    size_t bytes;
+    uint32_t era;        /* the session's when it began */
+    uint64_t value;      /* API_NO_VALUE: it was read from a file, */
+    shoal_status status; /* with this */
+};
 
 static bool read_over(void *context) {
-    reading *r = context;
+    shoal_reading *r = context;
     if (worker_expected_done(r->session->worker, r->value)) return true;
     r->status = failure_of(r->session, r->value);
     if (r->status == SHOAL_OK) r->status = worker_state(r->session->worker);
@@ -165,26 +168,77 @@ static void note_read(const shoal_tensor *tensor, size_t bytes, shoal_event_phas
     base_events_put(worker_events(w), &event);
 }
 
-shoal_status shoal_read(shoal_tensor *tensor, void *data, size_t bytes) {
+static shoal_status begin(shoal_tensor *tensor, void *data, size_t bytes, shoal_reading *r) {
     char text[BASE_TYPE_TEXT];
     shoal_session *session = tensor->session;
     size_t want = (size_t)base_type_bytes(&tensor->type);
+    *r = (shoal_reading){
+        .session = session, .tensor = tensor, .bytes = bytes, .value = API_NO_VALUE};
     if (bytes != want)
         return base_fail(SHOAL_INVALID, "read: %s has %zu bytes; room for %zu was given",
                          base_type_text(&tensor->type, text), want, bytes);
     if (api_base(tensor)->source) return api_stored_read(api_base(tensor)->source, data);
-    reading r = {session, API_NO_VALUE, SHOAL_OK};
     pthread_mutex_lock(&session->lock);
     shoal_status status = api_check(session);
     if (status == SHOAL_OK) note_read(tensor, want, SHOAL_EVENT_BEGIN);
-    if (status == SHOAL_OK) status = api_flush(session, tensor, data, bytes, &r.value);
-    SHOAL_TRY(api_wait_begin(session, status));
-    status = api_wait(session, read_over, &r);
-    if (status == SHOAL_OK) status = r.status;
-    status = worker_collect(session->worker, r.value, status);
-    api_failure_forget(session, r.value);
-    note_read(tensor, want, SHOAL_EVENT_END);
+    if (status == SHOAL_OK) status = api_flush(session, tensor, data, bytes, &r->value);
+    r->era = session->era;
+    pthread_mutex_unlock(&session->lock);
+    return status;
+}
+
+/* After it the memory is not written to any more, whatever it returns. */
+static shoal_status end(shoal_reading *r) {
+    shoal_session *session = r->session;
+    if (r->value == API_NO_VALUE) return SHOAL_OK;
+    if (!api_is_here(session)) return api_check(session);
+    pthread_mutex_lock(&session->lock);
+    if (session->closed) {
+        pthread_mutex_unlock(&session->lock);
+        return base_fail(SHOAL_CLOSED, "the session is closed");
+    }
+    bool lost = r->era != session->era;
+    SHOAL_TRY(api_wait_begin(session, SHOAL_OK));
+    shoal_status status = SHOAL_LOST;
+    if (!lost) status = api_wait(session, read_over, r);
+    if (status == SHOAL_OK) status = r->status;
+    status = worker_collect(session->worker, r->value, status);
+    if (lost)
+        status = base_fail(SHOAL_LOST, "read: the pool that the value was in is gone; the session "
+                                       "has joined another one meanwhile");
+    api_failure_forget(session, r->value);
+    note_read(r->tensor, r->bytes, SHOAL_EVENT_END);
     api_wait_end(session);
+    return status;
+}
+
+shoal_status shoal_read(shoal_tensor *tensor, void *data, size_t bytes) {
+    shoal_reading r;
+    SHOAL_TRY(begin(tensor, data, bytes, &r));
+    return end(&r);
+}
+
+shoal_status shoal_read_begin(shoal_tensor *tensor, void *data, size_t bytes, shoal_reading **out) {
+    shoal_reading *r = malloc(sizeof *r);
+    *out = NULL;
+    if (!r) return base_fail(SHOAL_NO_MEMORY, "no memory to read a value");
+    shoal_status status = begin(tensor, data, bytes, r);
+    if (status == SHOAL_OK) {
+        r->tensor = shoal_tensor_retain(tensor);
+        *out = r;
+    } else {
+        free(r);
+    }
+    return status;
+}
+
+shoal_status shoal_read_end(shoal_reading **reading) {
+    shoal_reading *r = *reading;
+    *reading = NULL;
+    if (!r) return base_fail(SHOAL_INVALID, "read: none has begun that could end");
+    shoal_status status = end(r);
+    shoal_tensor_free(&r->tensor);
+    free(r);
     return status;
 }
 

@@ -109,6 +109,7 @@ static void answer_status(hub *h, hub_peer *peer, const Shoal__StatusAsk *ask) {
             slots[n].pid = slot->peer->pid;
             slots[n].maps = slot->maps && hub_on_one_machine(peer, slot->peer);
             slots[n].machine = slot->peer->memory;
+            slots[n].weighted = slot->weight > 0;
             slots[n].device = &devices[n];
             /* Copies that a client keeps lie in its own memory, and are no part of a layout. */
             slots[n].bytes = slot->used + (slot->compute ? 0 : slot->peer->kept);
