@@ -296,6 +296,7 @@ typedef struct cpu_blocks {
     int64_t lhs_strides[2], rhs_strides[2], out_strides[2];
     int64_t depth, width, rows, columns, group;
     bool pack_lhs, pack_rhs;
+    bool own_rhs; /* each thread packs what it multiplies: bytes per thread on the right, too */
     size_t lhs, lhs_each, rhs, rhs_each; /* offsets in the workspace; bytes per thread, per batch */
 } cpu_blocks;
 

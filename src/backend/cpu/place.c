@@ -29,7 +29,8 @@ static shoal_status place_dot(const cpu_program *p, cpu_step *step, backend_part
         if (x->pack) SHOAL_TRY(backend_take(parts, x->scratch_bytes, 0, &x->scratch));
     }
     SHOAL_TRY(backend_take(parts, blocks->lhs_each * p->threads, 0, &blocks->lhs));
-    SHOAL_TRY(backend_take(parts, blocks->rhs_each * (size_t)blocks->group, 0, &blocks->rhs));
+    size_t packed = blocks->own_rhs ? p->threads : (size_t)blocks->group;
+    SHOAL_TRY(backend_take(parts, blocks->rhs_each * packed, 0, &blocks->rhs));
     return dot->narrow
                ? backend_take(parts,
                               2 * (size_t)base_type_bytes(&p->g->values[step->writes[0]].type), 0,

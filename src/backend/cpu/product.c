@@ -1,7 +1,9 @@
 /* Products of f32 and f64 in blocks, over threads. For each part of k and n, panels of the right
  * operand are packed by all threads together; then blocks of rows and columns are multiplied, taken
- * by whichever thread is free. Small right operands that lie well are read where they are. A
- * product with a vector reads the matrix once, as it lies. */
+ * by whichever thread is free. With few rows, for which packing is much of the work, a thread packs
+ * the columns of its block itself, and they are still in its cache when it multiplies. Small right
+ * operands that lie well are read where they are. A product with a vector reads the matrix once, as
+ * it lies. */
 #include "backend/cpu/cpu.h"
 
 #include <sched.h>
@@ -15,8 +17,11 @@ enum {
     PARTS_PER_THREAD = 3,   /* blocks, and packing, so that the faster thread can take more */
     PACKED_COLUMNS = 384,   /* columns from which on packing rows pays, */
     FEW_COLUMNS = 64,       /* and where each element lies in a page of its own */
-    FEW_ROWS = 64,          /* rows up to which packing panels does not, */
-    NEAR = 1 << 18,         /* and bytes of a matrix that the caches hold either way */
+    FEW_ROWS = 64,          /* rows up to which each thread packs the columns that it multiplies, */
+    OWN = 1 << 18,          /* so many bytes at a time, which stay in the second cache; */
+    SEVERAL_ROWS = 8,       /* fewer do not pay for it, if the matrix */
+    CACHED = 16 << 20,      /* has no more bytes than this, which the third cache may hold */
+    NEAR = 1 << 18,         /* bytes of a matrix that the caches hold in any case */
     PAGE = 4096,            /* rows a multiple of this apart get into each other's way there */
     GROUP = 4 << 20,        /* bytes of packed batches at a time */
     SPLIT_MATRIX = 1000000, /* multiplications from which on threads share the work, */
@@ -70,7 +75,9 @@ static bool lies_well(const cpu_dot *dot) {
     const cpu_blocks *b = &dot->blocks;
     int64_t row = b->rhs_strides[0] * (int64_t)element_bytes(dot);
     if (b->rhs_strides[1] != 1 || b->n % b->gemm->panel) return false;
-    return b->m <= FEW_ROWS || (dot->k * row <= NEAR && row % PAGE);
+    int64_t matrix = dot->k * row;
+    return matrix <= NEAR ? b->m <= FEW_ROWS || row % PAGE
+                          : b->m < SEVERAL_ROWS && matrix <= CACHED;
 }
 
 /* Blocks of rows and columns, so many that threads are busy to the end. */
@@ -79,6 +86,13 @@ static void set_blocks(cpu_dot *dot, uint32_t threads) {
     int64_t rows = b->gemm->rows, panel = b->gemm->panel;
     int64_t wanted = threads > 1 && work_of(dot) >= SPLIT_MATRIX ? threads * PARTS_PER_THREAD : 1;
     wanted = divide_up(wanted, b->group);
+    if (b->own_rhs) {
+        int64_t some = OWN / (b->depth * (int64_t)element_bytes(dot) * panel);
+        int64_t most = divide_up(divide_up(b->n, panel), wanted);
+        b->rows = b->m;
+        b->columns = (some < 1 ? 1 : some < most ? some : most) * panel;
+        return;
+    }
     int64_t down = divide_up(b->m, BLOCK_PANELS * rows), most = b->m / (LEAST_PANELS * rows);
     if (down < wanted) down = most < wanted ? most : wanted;
     if (down < 1) down = 1;
@@ -99,10 +113,13 @@ void cpu_product_prepare(const cpu_kernels *kernels, uint32_t threads, cpu_dot *
     b->depth = divide_up(dot->k, deep);
     b->width = divide_up(divide_up(b->n, wide), panel) * panel;
     b->pack_rhs = !lies_well(dot);
+    b->own_rhs = b->pack_rhs && b->m <= FEW_ROWS;
+    if (b->own_rhs) b->width = b->n;
     int64_t each = b->depth * b->width * bytes;
     b->group = GROUP / each < 1 ? 1 : GROUP / each;
-    if (b->group > dot->batch.count) b->group = dot->batch.count;
+    if (b->own_rhs || b->group > dot->batch.count) b->group = dot->batch.count;
     set_blocks(dot, threads);
+    if (b->own_rhs) each = b->depth * b->columns * bytes;
     bool far = b->lhs_strides[1] * bytes >= PAGE / 2; /* its columns, when they are dense */
     b->pack_lhs = smaller(b->columns, b->n) >= (far ? FEW_COLUMNS : PACKED_COLUMNS);
     if (b->pack_rhs) b->rhs_each = (size_t)each;
@@ -183,8 +200,14 @@ static void multiply_block(const job *j, uint32_t part, int64_t block) {
         b->gemm->pack_a(m, j->depth, lhs, b->lhs_strides, to);
         lhs = to;
     }
-    b->gemm->block(m, n, j->depth, lhs, b->pack_lhs ? NULL : b->lhs_strides,
-                   b->pack_rhs ? packed_rhs(j, batch, column) : rhs_of(j, batch, column),
+    const char *rhs =
+        b->pack_rhs && !b->own_rhs ? packed_rhs(j, batch, column) : rhs_of(j, batch, column);
+    if (b->own_rhs) {
+        char *to = j->run->workspace + b->rhs + part * b->rhs_each;
+        b->gemm->pack_b(j->depth, n, rhs, b->rhs_strides, to);
+        rhs = to;
+    }
+    b->gemm->block(m, n, j->depth, lhs, b->pack_lhs ? NULL : b->lhs_strides, rhs,
                    b->pack_rhs ? panel : b->rhs_strides[0], b->pack_rhs ? panel * j->depth : panel,
                    j->c + (size_t)c * j->bytes, b->out_strides, j->p > 0);
 }
@@ -202,7 +225,7 @@ static void multiply_part(job *j) {
     int64_t blocks = j->n_batches * j->down * j->across;
     uint32_t threads = work_of(j->dot) >= SPLIT_MATRIX ? base_pool_threads(device->pool) : 1;
     if (threads > blocks) threads = (uint32_t)blocks;
-    j->panels = b->pack_rhs ? j->n_batches * divide_up(j->width, b->gemm->panel) : 0;
+    j->panels = b->pack_rhs && !b->own_rhs ? j->n_batches * divide_up(j->width, b->gemm->panel) : 0;
     j->some = divide_up(j->panels, PARTS_PER_THREAD * threads);
     atomic_store(&j->next_panel, 0);
     atomic_store(&j->packed, 0);
