@@ -628,7 +628,7 @@ TABLE = [
     (["islands.hub_killed"], islands.hub_killed),
     (["gpt.data_parallel"], gpt_data_parallel),
     (["lan.matmul.share", "lan.plan.error"], lan_matmul),
-    (["cm.uneven.makespan"], matrices.uneven),
+    (["cm.uneven.makespan", "cm.uneven.resident"], matrices.uneven),
     (["cm.larger"], matrices.larger),
     (["cm.gateway_ms"], matrices.gateway),
     (["cm.two_paths"], two_paths),

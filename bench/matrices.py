@@ -5,6 +5,7 @@
 What is told and said is the protocol of lib.Peer.
 """
 import contextlib
+import json
 import os
 import socket
 import subprocess
@@ -37,20 +38,45 @@ def resident(pool, shape, shares):
 
 # ---- a slower worker ----
 
+def command(pool, *args):
+    """What a command tells of a pool."""
+    done = subprocess.run([pool.command, *args, "--json", "--hub", pool.address], capture_output=True, text=True,
+                          env=lib.environment(), timeout=lib.SECONDS, check=False)
+    if done.returncode:
+        raise BenchError(f"shoal {args[0]}: {done.stderr.strip()[-500:]}")
+    return json.loads(done.stdout)
+
+
 def uneven():
-    """4096^3 on two workers, the second with a third of a core, in rows by the speeds that Shoal measures, against what
-    both need alone: the ideal is 1 / (1 / fast + 1 / slow)."""
-    shape = (4096, 4096, 4096)
-    with lib.Pool(2, apart=True) as pool, groups.limited(QUOTA) as files:
+    """`shoal matmul` of 8192 x 4096 by 4096 x 4096 on two workers, the second with a third of a core, in rows by the speeds
+    that Shoal measures, before and meanwhile, against what both need alone: the ideal is 1 / (1 / fast + 1 / slow). As
+    uneven.resident the same with operands that lie on the workers, shared once. Files lie in memory; what is timed is
+    multiplying, with reading A and writing the result."""
+    shape = (8192, 4096, 4096)
+    m, k, n = map(lib.scaled, shape)
+    with lib.Pool(2, apart=True) as pool, groups.limited(QUOTA) as files, \
+            tempfile.TemporaryDirectory(prefix="shoal-bench-", dir="/dev/shm") as folder:
         for file in files:
             file.write_text(str(pool.processes[2].pid), encoding="ascii")
+        a, b, c = (f"{folder}/{name}.npy" for name in "abc")
+        for path, values in zip((a, b), lib.operands(m, k, n)):
+            np.save(path, values)
+        slots = [slot["slot"] for slot in command(pool, "status")["slots"]]
+
+        def product(*on):
+            return lambda: command(pool, "matmul", a, b, "-o", c, "--force", *on)["seconds"]
         with resident(pool, shape, [1, 0]) as fast, resident(pool, shape, [0, 1]) as slow, \
                 resident(pool, shape, ["speed"]) as both:
-            times = race({"both": both, "fast": fast, "slow": slow}, runs=None if lib.QUICK else 5)
-    alone = [lib.median(times[name]) for name in ("fast", "slow")]
-    ideal = 1 / sum(1 / seconds for seconds in alone)
-    return [lib.versus("cm.uneven.makespan", gflop(shape), "GFLOP/s", f"the ideal of {alone[0]:.2f} s and {alone[1]:.2f} s",
-                       times["both"], [ideal], {"ratio": 1 / 1.15})]
+            times = race({"both": product(), "fast": product("--on", str(slots[0])), "slow": product("--on", str(slots[1])),
+                          "resident": both, "resident.fast": fast, "resident.slow": slow}, runs=None if lib.QUICK else 5)
+
+    def row(name, both, fast, slow):
+        alone = [lib.median(times[one]) for one in (fast, slow)]
+        ideal = 1 / sum(1 / seconds for seconds in alone)
+        return lib.versus(name, gflop(shape), "GFLOP/s", f"the ideal of {alone[0]:.2f} s and {alone[1]:.2f} s", times[both],
+                          [ideal], {"ratio": 1 / 1.15} if both == "both" else {})
+    return [row("cm.uneven.makespan", "both", "fast", "slow"),
+            row("cm.uneven.resident", "resident", "resident.fast", "resident.slow")]
 
 
 # ---- operands larger than memory ----
@@ -74,10 +100,7 @@ def larger():
         with lib.Pool(2) as wide, resident(wide, shape, [1, 1]) as within, \
                 lib.Pool(2, words=("--memory", str(memory))) as narrow:
             def product():
-                done = subprocess.run([narrow.command, "matmul", a, b, "-o", c, "--hub", narrow.address], capture_output=True,
-                                      text=True, env=lib.environment(), timeout=lib.SECONDS, check=False)
-                if done.returncode:
-                    raise BenchError(f"shoal matmul: {done.stderr.strip()[-500:]}")
+                command(narrow, "matmul", a, b, "-o", c)
                 c.unlink()
             times = race({"ours": timed(product), "within": within, "disk": timed(disk)}, runs=None if lib.QUICK else 5)
     limit = lib.median(times["within"]) + lib.median(times["disk"])

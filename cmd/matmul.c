@@ -81,8 +81,8 @@ static int submit(run *r) {
     return code;
 }
 
-/* Shares the rows that are left, and those before with them, by what each worker did in a second of
- * late: speeds that were measured when it began are those of a moment. */
+/* Shares the rows that are left by what each worker did in a second of late: speeds that were
+ * measured when it began are those of a moment. */
 static void follow(run *r) {
     cmd_product *p = &r->product;
     double weights[ARGS_MOST_SLOTS];
@@ -92,6 +92,8 @@ static void follow(run *r) {
         weights[i] = known ? r->lately[i] / r->lately_ns[i] : 0;
     }
     if (known) product_share(p, weights);
+    /* What was shared otherwise before is not made up for, or others would wait for who does it. */
+    memset(p->rows_axis.given, 0, sizeof p->rows_axis.given);
 }
 
 /* Adds what each worker did for a panel. */

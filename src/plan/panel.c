@@ -18,6 +18,9 @@ enum { MOST_PANELS = 8 };
 /* A part of the work takes at least this, so that what a message and a launch cost is little beside
  * it; and this part of the time has to be won. */
 static const double LEAST_PART = 5e-3, LEAST_GAIN = 0.1;
+/* To go through an operand, which is read and packed, takes a product as long as to multiply it with
+ * so many rows. */
+static const double ROWS_ASIDE = 32;
 
 /* Notes who makes each form, and how many read it. */
 static void note_makers(panel_group *s) {
@@ -324,25 +327,53 @@ double plan_overlap(double coming, double work, double leaving) {
     return won > LEAST_GAIN * all ? all - won : all;
 }
 
+/* Seconds that every panel but the first one takes in addition: a product goes through operands
+ * that a loop does not cut for each panel along it anew. */
+static double again(const panel_group *s, const plan_step *step, int loop) {
+    double worst = 0;
+    bool product = false;
+    for (uint32_t l = 0; l < step->axes->n_loops; l++) product |= step->axes->contracted[l];
+    for (uint32_t k = 0; k < step->division.n_slots && product && loop >= 0; k++) {
+        const plan_slot *slot = &s->d->pool->slots[plan_pool_index(s->d, step->division.slots[k])];
+        double work = 0;
+        for (uint32_t i = 0; i < n_inputs(s, step); i++) {
+            const plan_form *form = step->inputs[i];
+            const shoal_type *type = &s->d->g->values[form->value].type;
+            bool cut = false;
+            for (uint32_t a = 0; a < type->rank; a++) cut |= step->axes->inputs[i][a] == loop;
+            shoal_type piece = plan_layout_type(&form->layout, k, type);
+            if (!cut) work += 2 * ROWS_ASIDE * (double)base_type_count(&piece);
+        }
+        worst = fmax(worst, base_speeds_seconds(&slot->speeds, step->work.products, work, 0));
+    }
+    return worst;
+}
+
 static bool is_worth_it(const panel_group *s) {
-    double comes = 0, work = 0, leaves = 0;
+    double comes = 0, work = 0, leaves = 0, more = 0;
     for (size_t i = 0; i < s->forms.count; i++)
         if (!s->forms.data[i]->panels->beside) comes += coming(s, s->forms.data[i]);
-    for (uint32_t m = 0; m < s->n_members; m++) work += s->members[m].step->seconds;
+    for (uint32_t m = 0; m < s->n_members; m++) {
+        work += s->members[m].step->seconds;
+        for (uint32_t g = 0; g < s->n_dims; g++)
+            more += (s->dims[g].count - 1) * again(s, s->members[m].step, s->members[m].loop[g]);
+    }
     for (size_t i = 0; i < s->leaving.count; i++) leaves += plan_transfer(s->leaving.data[i]);
     if (s->d->pool->panels) return comes > 0 || leaves > 0;
-    return plan_overlap(comes, work, leaves) < comes + work + leaves;
+    return plan_overlap(comes, work, leaves) + more < comes + work + leaves;
 }
 
 /* Cuts a loop for each operand that comes and is not cut yet; where none does, for the result. */
 static shoal_status choose_loops(panel_group *s, const plan_step *step) {
     const plan_pool *pool = s->d->pool;
     uint32_t loops[DIMS], n = 0;
+    double comes = 0;
     for (uint32_t i = 0; i < n_inputs(s, step) + 1 && n < DIMS; i++) {
         bool result = i == n_inputs(s, step), cut = result && n;
         const plan_form *form = result ? step->outputs[0] : step->inputs[i];
         const int8_t *map = result ? step->axes->outputs[0] : step->axes->inputs[i];
         uint32_t rank = s->d->g->values[form->value].type.rank;
+        if (!result) comes += coming(s, form);
         if (!result && coming(s, form) < (pool->panels ? 1e-300 : LEAST_PART)) continue;
         for (uint32_t a = 0; a < rank; a++)
             for (uint32_t k = 0; k < n; k++) cut |= map[a] == (int)loops[k];
@@ -357,6 +388,11 @@ static shoal_status choose_loops(panel_group *s, const plan_step *step) {
     uint32_t count = pool->panels;
     if (!count) count = (uint32_t)fmin(MOST_PANELS, n == 2 ? sqrt(parts) : parts);
     bool added = true;
+    for (uint32_t k = 0; k < n && !pool->panels; k++) {
+        double more = again(s, step, (int)loops[k]), save = fmax(step->seconds, comes);
+        /* n panels save up to 1 - 1 / n of the shorter one, and take n - 1 times more. */
+        if (more * count * count > save) count = (uint32_t)sqrt(save / more);
+    }
     for (uint32_t k = 0; k < n && count > 1; k++)
         SHOAL_TRY(add_dim(s, step, loops[k], count, &added));
     return SHOAL_OK;

@@ -1,10 +1,13 @@
 /* The memory slot of a client: its tasks only copy, and are run by whichever thread brings the last
- * thing they wait for. */
+ * thing they wait for. While the first one waits for results, those behind it send what they have:
+ * else workers would wait for operands until results that have nothing to do with them are here. */
 #include "worker/state.h"
 
 #include "base/log.h"
 
-/* One stretch of the first task: true when it is through. Lock held, but not while copying. */
+enum { MOST_AT_ONCE = 8 };
+
+/* One stretch of a task: true when it is through. Lock held, but not while copying. */
 static bool home_step(worker_task *task) {
     worker *w = task->slot->worker;
     shoal_status status = SHOAL_OK;
@@ -35,6 +38,33 @@ static bool home_step(worker_task *task) {
     return true;
 }
 
+/* Whether it may go on before those in front of it are through. Rounds of a loop keep their turn. */
+static bool may_overtake(const worker_task *task) {
+    const shoal_graph *g = graph_data(task->program->graph);
+    if (task->state != TASK_QUEUED) return true;
+    if (task->instance->loop || task->status != SHOAL_OK) return false;
+    for (uint32_t i = 0; i < g->n_inputs; i++)
+        if (task->inputs[i]->status != SHOAL_OK || !task->inputs[i]->buffer) return false;
+    return true;
+}
+
+/* Whether one of the first tasks was through; it is taken out. Only here are any: `at` stays where
+ * it is while the lock is given up. */
+static bool advance_one(worker_slot *slot) {
+    worker_task **at = &slot->head;
+    for (int n = 0; *at && n < MOST_AT_ONCE; n++, at = &(*at)->next) {
+        worker_task *task = *at;
+        if ((n && !may_overtake(task)) || !home_step(task)) continue;
+        worker_task_take(at);
+        if (task->status == SHOAL_OK) worker_task_give(task);
+        worker_task *next = task->instance->loop ? worker_lap_end(task) : NULL;
+        if (next) worker_task_put(next, at);
+        worker_task_done(task);
+        return true;
+    }
+    return false;
+}
+
 static void nothing(void *context) { (void)context; }
 
 void worker_wake_pump(worker *w) {
@@ -54,15 +84,7 @@ void worker_home_advance(worker_slot *slot) {
     slot->advancing = true;
     do {
         slot->again = false;
-        while (slot->head && home_step(slot->head)) {
-            worker_task *task = slot->head;
-            worker_task_take(&slot->head);
-            if (task->status == SHOAL_OK) worker_task_give(task);
-            worker_task *next = task->instance->loop ? worker_lap_end(task) : NULL;
-            if (next) worker_task_put(next, &slot->head);
-            worker_task_done(task);
-            ended = true;
-        }
+        while (advance_one(slot)) ended = true;
     } while (slot->again);
     slot->advancing = false;
     pthread_cond_broadcast(&w->changed); /* see redirect */
