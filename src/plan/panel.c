@@ -18,8 +18,8 @@ enum { MOST_PANELS = 8 };
 /* A part of the work takes at least this, so that what a message and a launch cost is little beside
  * it; and this part of the time has to be won. */
 static const double LEAST_PART = 5e-3, LEAST_GAIN = 0.1;
-/* To go through an operand, which is read and packed, takes a product as long as to multiply it with
- * so many rows. */
+/* To go through an operand, which is read and packed, takes a product as long as to multiply it
+ * with so many rows. */
 static const double ROWS_ASIDE = 32;
 
 /* Notes who makes each form, and how many read it. */

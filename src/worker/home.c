@@ -38,7 +38,8 @@ static bool home_step(worker_task *task) {
     return true;
 }
 
-/* Whether it may go on before those in front of it are through. Rounds of a loop keep their turn. */
+/* Whether it may go on before those in front of it are through. Rounds of a loop keep their turn.
+ */
 static bool may_overtake(const worker_task *task) {
     const shoal_graph *g = graph_data(task->program->graph);
     if (task->state != TASK_QUEUED) return true;
