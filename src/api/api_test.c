@@ -549,9 +549,47 @@ static void test_boxes_of_files(void **state) {
     unlink(path);
 }
 
+/* Several reads at once, each of which ends when it is asked to, in any order. */
+static void test_reads_in_halves(void **state) {
+    (void)state;
+    enum { COUNT = 1 << 18, READS = 12 };
+    static float in[COUNT], out[READS][COUNT];
+    for (int i = 0; i < COUNT; i++) in[i] = (float)(i % 1000);
+    for (uint32_t workers = 1; workers <= 3; workers++) {
+        shoal_session *s = open_pool(workers);
+        shoal_reading *readings[READS], *none = NULL;
+        shoal_tensor *x, *y[READS];
+        ok(shoal_tensor_new(s, SHOAL_F32, 1, (int64_t[]){COUNT}, in, &x));
+        for (int r = 0; r < READS; r++) {
+            ok(shoal_add(r ? y[r - 1] : x, x, &y[r])); /* each waits for the one before */
+            ok(shoal_read_begin(y[r], out[r], sizeof out[r], &readings[r]));
+        }
+        for (int r = 0; r < READS; r++) shoal_tensor_free(&y[r]);
+        shoal_tensor_free(&x);
+        for (int k = 0; k < READS; k++) {
+            int r = k * 5 % READS;
+            ok(shoal_read_end(&readings[r]));
+            assert_null(readings[r]);
+            for (int i = 0; i < COUNT; i += 997) assert_true(out[r][i] == (float)(r + 2) * in[i]);
+        }
+        says(shoal_read_end(&none), SHOAL_INVALID, "none has begun");
+        ok(shoal_tensor_new(s, SHOAL_F32, 1, (int64_t[]){COUNT}, in, &x));
+        says(shoal_read_begin(x, out[0], 4, &none), SHOAL_INVALID, "room for 4 was given");
+        assert_null(none);
+        ok(shoal_add(x, x, &y[0]));
+        ok(shoal_read_begin(y[0], out[0], sizeof out[0], &none));
+        shoal_session_close(&s);
+        shoal_status status = shoal_read_end(&none);
+        assert_int_equal(status, SHOAL_CLOSED);
+        shoal_tensor_free(&y[0]);
+        shoal_tensor_free(&x);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_file_that_is_cut_off),
+        cmocka_unit_test(test_reads_in_halves),
         cmocka_unit_test(test_boxes_of_files),
         cmocka_unit_test(test_slots),
         cmocka_unit_test(test_scatter),
