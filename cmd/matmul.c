@@ -32,7 +32,8 @@ typedef struct run {
     uint64_t busy_ns[ARGS_MOST_SLOTS];
     double flops[ARGS_MOST_SLOTS];
     double lately_ns[ARGS_MOST_SLOTS], lately[ARGS_MOST_SLOTS]; /* the same, of the last panels */
-    product_part parts[ARGS_MOST_SLOTS];                        /* rows summed over the panels */
+    double first_shares[ARGS_MOST_SLOTS];
+    product_part parts[ARGS_MOST_SLOTS]; /* rows summed over the panels */
 } run;
 
 /* The first columns of B; the others are placed while their predecessors are multiplied. */
@@ -86,19 +87,26 @@ static int submit(run *r) {
 static void follow(run *r) {
     cmd_product *p = &r->product;
     double weights[ARGS_MOST_SLOTS];
-    bool known = true;
+    double all = 0;
     for (uint32_t i = 0; i < p->n_slots; i++) {
-        known &= r->lately_ns[i] > 0 && r->lately[i] > 0;
-        weights[i] = known ? r->lately[i] / r->lately_ns[i] : 0;
+        if (!(r->lately_ns[i] > 0)) return; /* not known yet */
+        weights[i] = r->lately[i] / r->lately_ns[i];
+        all += weights[i];
     }
-    if (known) product_share(p, weights);
-    /* What was shared otherwise before is not made up for, or others would wait for who does it. */
-    memset(p->rows_axis.given, 0, sizeof p->rows_axis.given);
+    /* Who stood still for once goes on with a little, by which it is seen how fast it is again. */
+    for (uint32_t i = 0; i < p->n_slots; i++)
+        weights[i] = fmax(weights[i], all * r->first_shares[i] / 16);
+    product_share(p, weights);
+    /* What was shared otherwise before is not made up for, or others would wait for who does it;
+     * but percentages are those of all rows. */
+    if (p->input->share.count == 0 && p->input->on.share.count == 0)
+        memset(p->rows_axis.given, 0, sizeof p->rows_axis.given);
 }
 
 /* Adds what each worker did for a panel. */
 static int count_work(run *r, const flight *f) {
-    static const double forget = 0.7;
+    /* To go through B takes as long as so many rows (decision 200). */
+    static const double forget = 0.7, rows_aside = 32;
     const cmd_product *p = &r->product;
     static shoal_slot_time times[ARGS_MOST_SLOTS];
     uint32_t count = ARGS_MOST_SLOTS;
@@ -106,15 +114,16 @@ static int count_work(run *r, const flight *f) {
     if (count > ARGS_MOST_SLOTS) count = ARGS_MOST_SLOTS;
     for (uint32_t i = 0; i < p->n_slots; i++) {
         product_part part = f->parts[i];
-        double flops = 2 * (double)part.rows * (double)part.columns * (double)part.inner;
+        double a_row = 2 * (double)part.columns * (double)part.inner;
         uint64_t before = r->busy_ns[i];
-        r->flops[i] += flops;
+        r->flops[i] += a_row * (double)part.rows;
         if (f->part.column == 0) r->parts[i].rows += part.rows;
         if (f->part.row == 0) r->parts[i].columns += part.columns;
         r->parts[i].inner = part.inner;
         for (uint32_t j = 0; j < count; j++)
             if (times[j].slot == p->slots[i]->slot) r->busy_ns[i] += times[j].busy_ns;
-        r->lately[i] = forget * r->lately[i] + flops;
+        if (part.rows == 0) continue;
+        r->lately[i] = forget * r->lately[i] + a_row * ((double)part.rows + rows_aside);
         r->lately_ns[i] = forget * r->lately_ns[i] + (double)(r->busy_ns[i] - before);
     }
     if (p->follows) follow(r);
@@ -147,6 +156,7 @@ static int multiply(run *r) {
     int code = CMD_OK;
     r->panels = count_pieces(p->m, p->panel) * count_pieces(p->n, p->block);
     progress_phase(&r->progress, "multiplying");
+    memcpy(r->first_shares, p->shares, sizeof r->first_shares);
     while (code == CMD_OK && r->done < r->panels && cmd_stop == 0) {
         if (r->submitted < r->panels && r->submitted - r->done < MOST_IN_FLIGHT) {
             code = submit(r);
@@ -248,6 +258,9 @@ static int finish(run *r) {
     }
     if (code == CMD_OK) code = cmd_try(shoal_writer_commit(&r->writer));
     if (code != CMD_OK) return code;
+    /* Those that it was in the end. */
+    for (uint32_t i = 0; p->follows && p->m > 0 && i < p->n_slots; i++)
+        r->product.shares[i] = (double)r->parts[i].rows / (double)p->m;
     if (cmd_json) return report_json(r);
     if (!p->input->quiet) report_text(r);
     return CMD_OK;
@@ -430,14 +443,19 @@ static int run_explain(const cmd_command *self, int argc, char **argv) {
     static product_input in;
     static cmd_product p;
     static real really;
+    static cmd_progress progress;
     shoal_tensor *c = NULL;
     char *plan = NULL;
     product_parse(self, argc, argv, &in);
-    int code = product_open(&in, NULL, &p);
+    progress_begin(&progress, false);
+    progress_phase(&progress, "planning");
+    int code = product_open(&in, &progress, &p);
+    progress_phase(&progress, "planning");
     if (code == CMD_OK) code = product_place(&p, 0, p.n < p.block ? p.n : p.block);
     if (code == CMD_OK) code = product_panel(&p, 0, p.m < p.panel ? p.m : p.panel, &c);
     if (code == CMD_OK) code = cmd_try(shoal_explain(c, cmd_json, &plan));
     if (code == CMD_OK && in.run) code = run_really(c, &really);
+    progress_end(&progress);
     if (code == CMD_OK && cmd_json)
         code = explain_json(&p, plan, in.run ? &really : NULL);
     else if (code == CMD_OK)

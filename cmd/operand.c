@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 typedef char path_text[4096];
@@ -46,7 +47,9 @@ int operand_open(const char *text, args_range cut, bool transposed, cmd_operand 
     }
     const shoal_type *type = &tensor.type;
     out->dtype = (shoal_dtype)type->dtype;
+    out->plain = tensor.stored.dtype == tensor.type.dtype;
     out->direct = tensor.direct;
+    out->bytes = tensor.bytes;
     int64_t first = cut.last < 0 ? 0 : cut.first, last = cut.last < 0 ? type->dims[0] : cut.last;
     if (type->rank != 2)
         code = cmd_fail("%s: has %d dimension%s; a product needs matrices, which have 2", text,
@@ -81,6 +84,14 @@ void operand_shape(const char *name, int64_t rows, int64_t columns, shoal_dtype 
 
 void operand_close(cmd_operand *operand) {
     if (operand->file != NULL) shoal_file_close(&operand->file);
+}
+
+bool operand_may_map(const cmd_operand *operand) {
+    path_text path;
+    const char *name;
+    struct stat st;
+    return operand->plain && divide(operand->text, path, &name) == CMD_OK && stat(path, &st) == 0 &&
+           (uint64_t)st.st_size <= 2 * operand->bytes + (1 << 20);
 }
 
 bool operand_lies(const cmd_operand *operand, shoal_dtype dtype) {

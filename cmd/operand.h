@@ -13,7 +13,8 @@ typedef struct cmd_operand {
     uint64_t index;
     shoal_dtype dtype;
     bool transposed;
-    bool direct;            /* stored as it is in memory */
+    bool plain, direct;     /* stored as numbers, not as blocks; and as they are in memory */
+    uint64_t bytes;         /* in the file */
     bool mapped;            /* workers read it from the file themselves */
     bool whole;             /* all stored rows take part */
     int64_t first_stored;   /* first stored row that takes part */
@@ -30,6 +31,9 @@ int operand_open(const char *text, args_range cut, bool transposed, cmd_operand 
 void operand_shape(const char *name, int64_t rows, int64_t columns, shoal_dtype dtype,
                    cmd_operand *out);
 void operand_close(cmd_operand *operand);
+/* Whether workers may read it from the file, all of which is read for its digest: much of it is
+ * this matrix. */
+bool operand_may_map(const cmd_operand *operand);
 /* Whether a worker that maps the file computes with its rows where they lie. */
 bool operand_lies(const cmd_operand *operand, shoal_dtype dtype);
 

@@ -375,21 +375,39 @@ static void choose_block(cmd_product *p) {
 
 /* ---- files that the workers map ---- */
 
+static const double least_per_worker = 128; /* rows of a panel, for kernels at full speed */
+
 /* Whether workers compute with A where its file is mapped: in memory that is nobody's. */
 static bool a_lies(const cmd_product *p) {
     return p->split.inner == 1 && operand_lies(&p->a, p->dtype);
 }
 
+/* Rows of A whose panels the slots have room for, with all of B's columns, or a block of them. */
+static double rows_of_panel(const cmd_product *p, int64_t columns) {
+    const double bytes = 64 << 20, in_flight = 8, in_flight_on_one = 5;
+    double room = bytes, size = (double)shoal_dtype_size(p->dtype);
+    int64_t held = columns + (a_lies(p) ? 0 : p->k); /* per row */
+    for (uint32_t i = 0; i < p->n_slots; i++) {
+        double own = room_of(p, i);
+        room = fmin(room, own / in_flight * p->split.rows);
+        if (p->follows) room = fmin(room, own / in_flight_on_one); /* one may get nearly all */
+    }
+    return room / ((double)held * size + 1);
+}
+
 /* Whether workers are to read the files themselves: B's blocks would not be held at once, so that A
  * would be sent several times, but B as it lies in its file fits into the machine's memory beside
- * as much again. All of B is read for each panel; if it had to come from a disk each time, blocks
- * of it would be faster. */
+ * as much again, and panels as wide as B have enough rows. All of B is read for each panel; if it
+ * had to come from a disk each time, or panels were narrow, blocks of it would be faster. */
 static bool may_map(const cmd_product *p) {
-    cmd_operand b = p->b;
+    cmd_product mapped = *p;
+    mapped.a.mapped = mapped.b.mapped = true;
     double bytes = (double)p->k * (double)p->n * (double)shoal_dtype_size(p->dtype);
-    b.mapped = true;
-    bool may =
-        p->block < p->n && p->split.columns == 1 && !p->input->shape && operand_lies(&b, p->dtype);
+    double enough = fmin((double)p->m, least_per_worker * p->split.rows);
+    if (p->input->panel > 0) enough = (double)p->input->panel;
+    bool may = p->block < p->n && p->split.columns == 1 && !p->input->shape &&
+               operand_may_map(&p->a) && operand_may_map(&p->b) &&
+               operand_lies(&mapped.b, p->dtype) && rows_of_panel(&mapped, p->n) >= enough;
     for (uint32_t i = 0; i < p->n_slots && may; i++)
         may = p->slots[i]->maps && 2 * bytes <= (double)p->slots[i]->machine;
     return may;
@@ -418,20 +436,18 @@ static int map_files(cmd_product *p, cmd_progress *progress) {
  * flight; enough rows for each worker that its kernels run at full speed: they go through all of B
  * for each panel, which many rows are to share. */
 static void choose_panel(cmd_product *p) {
-    const double operations = 1.6e10, bytes = 64 << 20, in_flight = 8;
-    const double least = 256, most = 2048, least_per_worker = 128, enough_per_worker = 512;
-    double size = (double)shoal_dtype_size(p->dtype), room = bytes;
+    const double operations = 1.6e10, least = 256, most = 2048, enough_per_worker = 512;
     double rows = operations / (2 * (double)p->k * (double)p->block + 1);
     double floor_rows = fmax(least, least_per_worker * p->split.rows);
     floor_rows = fmax(floor_rows, fmin((double)p->m / 8, enough_per_worker * p->split.rows));
-    int64_t held = p->block + (a_lies(p) ? 0 : p->k); /* per row */
-    for (uint32_t i = 0; i < p->n_slots; i++)
-        room = fmin(room, room_of(p, i) / in_flight * p->split.rows);
     rows = fmin(fmax(rows, floor_rows), fmax(most, floor_rows));
-    rows = fmin(rows, fmax(16, room / ((double)held * size + 1)));
+    rows = fmin(rows, fmax(16, rows_of_panel(p, p->block)));
     p->panel = p->input->panel > 0 ? p->input->panel : (int64_t)rows;
     if (p->panel > p->m) p->panel = p->m > 0 ? p->m : 1;
 }
+
+/* Of fewer rows of a panel one cannot tell how fast a slot is. */
+static const double least_following = 64;
 
 /* Where B lies, or how many rows somebody asked for, stays. */
 static bool may_follow(const cmd_product *p) {
@@ -469,13 +485,14 @@ int product_open(const product_input *input, cmd_progress *progress, cmd_product
     if (code == CMD_OK && is_worth_weighing(out)) code = product_weigh(out);
     out->pool.progress = progress;
     if (code != CMD_OK) return code;
+    out->follows = may_follow(out);
     choose_block(out);
     if (may_map(out)) {
         code = map_files(out, progress);
         out->block = out->n;
     }
-    out->follows = may_follow(out);
     if (code == CMD_OK) choose_panel(out);
+    out->follows &= (double)out->panel >= least_following * out->n_slots;
     return code;
 }
 

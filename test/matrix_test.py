@@ -350,8 +350,8 @@ def test_a_chain_in_place(pool):
     ("npy", "rows", "ab"), ("npy", "rows", "b"), ("npy", "rows", "a"), ("npy", "rows", ""), ("bin", "columns", ""),
     ("safetensors", "inner", ""), ("npy", "2x1", "")])
 def test_a_product_larger_than_memory(pool, tmp_path, ending, split, turned):
-    """Each operand is three times what a worker may hold: workers read them from the files, if they can compute with B as it
-    lies there, else they are sent B in blocks of columns. turned: those that are stored transposed."""
+    """Each operand is three times what a worker may hold: workers read them from the files, if they can compute with them as
+    they lie there, else they are sent B in blocks of columns. turned: those that are stored transposed."""
     p = pool({"a": ("cpu",), "b": ("cpu",)}, "--memory", "4M")
     rng = np.random.default_rng(6)
     a, b = (rng.integers(-4, 5, shape).astype("f4") for shape in ((700, 4500), (4500, 701)))
@@ -363,7 +363,7 @@ def test_a_product_larger_than_memory(pool, tmp_path, ending, split, turned):
     slots = [slot for slot in json.loads(command("status", "--hub", p.address, "--json"))["slots"] if slot["worker"] in "ab"]
     received = sum(slot["received_bytes"] for slot in slots)
     assert all(slot["maps_files"] and slot["machine_memory"] > 1 << 26 for slot in slots) and len(slots) == 2
-    assert told["mapped"] == ("b" not in turned and split != "columns")
+    assert told["mapped"] == (not turned and split in ("rows", "2x1"))
     assert told["panel_rows"] < 700 and (told["block_columns"] == 701) == told["mapped"]
     assert received >= a.nbytes + b.nbytes or (told["mapped"] and received <= (a @ b).nbytes)
     got = shoal.File(tmp_path / f"c.{ending}").load().numpy()
@@ -374,6 +374,56 @@ def test_a_product_larger_than_memory(pool, tmp_path, ending, split, turned):
         assert sum(w["rows"] for w in told["workers"]) == 700
     if split == "columns":
         assert sum(w["columns"] for w in told["workers"]) == 701
+
+
+def test_what_cannot_be_mapped_is_sent(pool, tmp_path):
+    """Quantised operands, panels that have no room beside all of B, a matrix that is a small part of its file: as before."""
+    import gguf
+    import safetensors.numpy
+    p = pool({"a": ("cpu",), "b": ("cpu",)}, "--memory", "4M")
+    rng = np.random.default_rng(7)
+    a, b = (rng.integers(-4, 5, shape).astype("f4") for shape in ((512, 2048), (2048, 640)))
+    for name, array in (("a", a), ("b", b)):
+        np.save(tmp_path / f"{name}.npy", array)
+        writer = gguf.GGUFWriter(tmp_path / f"{name}.gguf", "test")
+        packed = gguf.quants.quantize(array, gguf.GGMLQuantizationType.Q8_0)
+        writer.add_tensor(name, packed, raw_dtype=gguf.GGMLQuantizationType.Q8_0)
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+        writer.close()
+    safetensors.numpy.save_file({"b": b, "other": np.zeros((4, *b.shape), "f4")}, tmp_path / "more.safetensors")
+
+    def product(left, right, *options):
+        told = json.loads(command("matmul", tmp_path / left, tmp_path / right, "-o", tmp_path / "c.npy", "--force", "--hub",
+                                  p.address, "--json", *options))
+        assert np.allclose(np.load(tmp_path / "c.npy"), a @ b, atol=40)
+        return told["mapped"]
+    assert product("a.npy", "b.npy")
+    assert not product("a.gguf", "b.npy") and not product("a.npy", "b.gguf")
+    assert not product("a.npy", "b.npy", "--panel", 512) and product("a.npy", "b.npy", "--panel", 128)
+    assert not product("a.npy", "more.safetensors:b")
+    for name in ("a", "b"):  # a file that was written to, but is the same, is found again
+        (tmp_path / f"{name}.npy").touch()
+        assert product("a.npy", "b.npy")
+
+
+def test_rows_follow_percentages_and_add_up(pool, tmp_path):
+    """Also where the rest of them follows the workers' speeds."""
+    p = pool({"a": ("cpu",), "b": ("cpu",), "c": ("cpu",)})
+    rng = np.random.default_rng(8)
+    a, b = (rng.integers(-4, 5, shape).astype("f4") for shape in ((3001, 64), (64, 50)))
+    np.save(tmp_path / "a.npy", a)
+    np.save(tmp_path / "b.npy", b)
+    for panel in (1, 7, 300, 2048):
+        for share, due in (("34%,-,-", 1020), ("50%,-,-", 1500), (None, None)):
+            told = json.loads(command(
+                "matmul", tmp_path / "a.npy", tmp_path / "b.npy", "-o", tmp_path / "c.npy", "--force", "--hub", p.address,
+                "--panel", panel, "--json", *(("--share", share) if share else ())))
+            rows = [w["rows"] for w in told["workers"]]
+            assert sum(rows) == 3001 and (due is None or abs(rows[0] - due) <= 1), (panel, share, rows)
+            assert min(rows) > 60, (panel, share, rows)  # nobody starves
+            assert np.array_equal(np.load(tmp_path / "c.npy"), a @ b)
 
 
 def test_panels_obey_percentages(pool, tmp_path):

@@ -47,6 +47,7 @@ void api_forget(shoal_session *session) {
 /* Puts the worker that has joined in the place of the one that has not: *fresh is that one then. */
 static void swap(shoal_session *session, worker **fresh) {
     while (session->waits) pthread_cond_wait(&session->calm, &session->lock);
+    api_readings_give_up(session, SHOAL_LOST);
     api_forget(session);
     worker *lost = session->worker;
     session->worker = *fresh;

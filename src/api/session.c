@@ -399,6 +399,7 @@ void shoal_session_close(shoal_session **out) {
     if (!session || !api_is_here(session)) return;
     pthread_mutex_lock(&session->lock);
     session->closed = true;
+    api_readings_give_up(session, SHOAL_CLOSED);
     while (session->waits) pthread_cond_wait(&session->calm, &session->lock);
     api_rejoin_end(session);
     /* Handlers of this session use the worker until it is gone. */

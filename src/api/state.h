@@ -148,6 +148,18 @@ typedef struct api_question {
     ProtobufCMessage *answer; /* NULL until it is there */
 } api_question;
 
+/* A read that has begun. While it is listed, what the worker expects for it is to be taken before
+ * the worker goes. */
+struct shoal_reading {
+    struct shoal_reading *next;
+    bool listed;
+    shoal_session *session;
+    shoal_tensor *tensor; /* held, and its session with it */
+    size_t bytes;
+    uint64_t value;      /* API_NO_VALUE: nothing is expected any more, and it ends with */
+    shoal_status status; /* this */
+};
+
 struct shoal_session {
     pthread_mutex_t lock;
     uint32_t life;                /* of the process that opened it: see api_is_here */
@@ -155,10 +167,11 @@ struct shoal_session {
     atomic_int refs;              /* the session itself and each tensor */
     atomic_bool closed;
     worker *worker;
-    hub *hub;              /* of an embedded pool */
-    shoal_options options; /* settled; texts are owned */
-    uint32_t waits;        /* calls that wait for the worker without the lock */
-    pthread_cond_t calm;   /* waits fell to 0, or an attempt to join again has ended */
+    hub *hub;                /* of an embedded pool */
+    shoal_options options;   /* settled; texts are owned */
+    uint32_t waits;          /* calls that wait for the worker without the lock */
+    shoal_reading *readings; /* that have begun, and that nobody waits for yet */
+    pthread_cond_t calm;     /* waits fell to 0, or an attempt to join again has ended */
     /* Joining again, when the hub was lost. */
     uint32_t era; /* how often that was done: what is older was lost with its hub */
     bool rejoining;
@@ -362,6 +375,9 @@ shoal_status api_stored_add(shoal_session *session, graph *g, const api_stored *
                             uint32_t *value);
 /* The same, of the trace. */
 shoal_status api_stored_value(shoal_session *session, api_stored *source, uint32_t *value);
+/* Ends the reads that have begun, before their worker goes: they will say so. Session's lock held.
+ */
+void api_readings_give_up(shoal_session *session, shoal_status why);
 /* Forgets the sources of a trace. Session's lock held. */
 void api_stored_forget(shoal_session *session);
 /* Reads a tensor of a file, here. */

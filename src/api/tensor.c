@@ -137,15 +137,6 @@ static shoal_status failure_of(shoal_session *session, uint64_t value) {
     return status;
 }
 
-struct shoal_reading {
-    shoal_session *session;
-    shoal_tensor *tensor; /* held, and its session with it */
-    size_t bytes;
-    uint32_t era;        /* the session's when it began */
-    uint64_t value;      /* API_NO_VALUE: it was read from a file, */
-    shoal_status status; /* with this */
-};
-
 static bool read_over(void *context) {
     shoal_reading *r = context;
     if (worker_expected_done(r->session->worker, r->value)) return true;
@@ -182,32 +173,51 @@ static shoal_status begin(shoal_tensor *tensor, void *data, size_t bytes, shoal_
     shoal_status status = api_check(session);
     if (status == SHOAL_OK) note_read(tensor, want, SHOAL_EVENT_BEGIN);
     if (status == SHOAL_OK) status = api_flush(session, tensor, data, bytes, &r->value);
-    r->era = session->era;
+    r->listed = status == SHOAL_OK;
+    if (r->listed) r->next = session->readings;
+    if (r->listed) session->readings = r;
     pthread_mutex_unlock(&session->lock);
     return status;
+}
+
+/* Session's lock held. */
+static void unlist(shoal_reading *r) {
+    shoal_reading **at = &r->session->readings;
+    if (!r->listed) return;
+    while (*at != r) at = &(*at)->next;
+    *at = r->next;
+    r->listed = false;
+}
+
+void api_readings_give_up(shoal_session *session, shoal_status why) {
+    while (session->readings) {
+        shoal_reading *r = session->readings;
+        unlist(r);
+        r->status = worker_collect(session->worker, r->value, why);
+        api_failure_forget(session, r->value);
+        r->value = API_NO_VALUE;
+    }
 }
 
 /* After it the memory is not written to any more, whatever it returns. */
 static shoal_status end(shoal_reading *r) {
     shoal_session *session = r->session;
-    if (r->value == API_NO_VALUE) return SHOAL_OK;
     if (!api_is_here(session)) return api_check(session);
     pthread_mutex_lock(&session->lock);
-    if (session->closed) {
-        pthread_mutex_unlock(&session->lock);
-        return base_fail(SHOAL_CLOSED, "the session is closed");
+    unlist(r);
+    bool over = r->value == API_NO_VALUE;
+    shoal_status status = api_wait_begin(session, over ? r->status : SHOAL_OK);
+    if (status == SHOAL_LOST)
+        return base_fail(status, "read: the pool that the value was in is gone; the session has "
+                                 "joined another one meanwhile");
+    if (status != SHOAL_OK) return base_fail(status, "read: the session is closed");
+    if (!over) {
+        status = api_wait(session, read_over, r);
+        if (status == SHOAL_OK) status = r->status;
+        status = worker_collect(session->worker, r->value, status);
+        api_failure_forget(session, r->value);
+        note_read(r->tensor, r->bytes, SHOAL_EVENT_END);
     }
-    bool lost = r->era != session->era;
-    SHOAL_TRY(api_wait_begin(session, SHOAL_OK));
-    shoal_status status = SHOAL_LOST;
-    if (!lost) status = api_wait(session, read_over, r);
-    if (status == SHOAL_OK) status = r->status;
-    status = worker_collect(session->worker, r->value, status);
-    if (lost)
-        status = base_fail(SHOAL_LOST, "read: the pool that the value was in is gone; the session "
-                                       "has joined another one meanwhile");
-    api_failure_forget(session, r->value);
-    note_read(r->tensor, r->bytes, SHOAL_EVENT_END);
     api_wait_end(session);
     return status;
 }

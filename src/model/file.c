@@ -94,7 +94,8 @@ shoal_status shoal_file_tensor_at(const shoal_file *file, uint64_t index, shoal_
                                .stored = model_stored_type(t),
                                .offset = t->offset,
                                .bytes = t->bytes,
-                               .direct = model_file_direct(file, index)};
+                               .direct = t->encoding->format == MODEL_PLAIN &&
+                                         model_file_direct(file, index)};
     return SHOAL_OK;
 }
 

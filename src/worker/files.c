@@ -344,7 +344,7 @@ static shoal_status await(worker *w, worker_file *file, const worker_task *task,
 }
 
 /* Lock held. */
-static shoal_status get(worker_task *task, const worker_source *source, model_map **out) {
+static shoal_status get_once(worker_task *task, const worker_source *source, model_map **out) {
     worker *w = task->slot->worker;
     worker_file *file = worker_file_find(w, source->file, source->at.file_bytes);
     if (!file || file->state != FILE_HERE) {
@@ -358,12 +358,28 @@ static shoal_status get(worker_task *task, const worker_source *source, model_ma
         if (status != SHOAL_OK) model_map_release(*out);
         file->checked = task->instance->id;
     }
-    /* Another that is the same may be somewhere else: it is looked for when it is needed again. Who
-     * has waited for this one, too, is told the same. */
+    /* Who has waited for this one, too, is told the same. */
     if (status != SHOAL_OK) {
         note_absent(file, status);
         unmap(w, file);
     }
+    return status;
+}
+
+/* One that was written to since it was found may still be the same, or be somewhere else as well:
+ * it is looked for once more. Lock held. */
+static shoal_status get(worker_task *task, const worker_source *source, model_map **out) {
+    const worker_file *known =
+        worker_file_find(task->slot->worker, source->file, source->at.file_bytes);
+    bool was_here = known && known->state == FILE_HERE;
+    shoal_status status = get_once(task, source, out);
+    if (status == SHOAL_OK || !was_here || task->status != SHOAL_OK) return status;
+    char *why = strdup(shoal_error_message());
+    if (get_once(task, source, out) == SHOAL_OK)
+        status = SHOAL_OK;
+    else if (why)
+        base_fail(status, "%s", why);
+    free(why);
     return status;
 }
 

@@ -8,7 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PROGRAMS = 12, LEAST_NODES = 40, MOST_LEFT = 5, SECONDS = 30 };
+enum { PROGRAMS = 12, LEAST_NODES = 40, MOST_LEFT = 5 };
+/* Sanitized programs take several times as long. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { SECONDS = 150 };
+#else
+enum { SECONDS = 30 };
+#endif
 
 static void spoil(const shoal_type *type, void *data) {
     if (!base_type_count(type)) return;
