@@ -82,8 +82,11 @@ static int submit(run *r) {
     return code;
 }
 
-/* Shares the rows that are left by what each worker did in a second of late: speeds that were
- * measured when it began are those of a moment. */
+/* To go through B takes a worker as long as so many rows (decision 200). */
+static const double rows_aside = 32;
+
+/* Shares the rows that are left by what each worker did in a second of late, so that all need as
+ * long for a panel: speeds that were measured when it began are those of a moment. */
 static void follow(run *r) {
     cmd_product *p = &r->product;
     double weights[ARGS_MOST_SLOTS];
@@ -94,19 +97,24 @@ static void follow(run *r) {
         all += weights[i];
     }
     /* Who stood still for once goes on with a little, by which it is seen how fast it is again. */
+    double panel = (double)p->panel, rows = panel + rows_aside * p->n_slots;
     for (uint32_t i = 0; i < p->n_slots; i++)
-        weights[i] = fmax(weights[i], all * r->first_shares[i] / 16);
+        weights[i] = fmax(weights[i] / all * rows - rows_aside, panel * r->first_shares[i] / 16);
     product_share(p, weights);
-    /* What was shared otherwise before is not made up for, or others would wait for who does it;
-     * but percentages are those of all rows. */
-    if (p->input->share.count == 0 && p->input->on.share.count == 0)
-        memset(p->rows_axis.given, 0, sizeof p->rows_axis.given);
+    /* Half of what somebody was given too much of is made up for in the next panel. All of it would
+     * be too much while three are under way; but percentages are those of all rows. */
+    if (p->input->share.count != 0 || p->input->on.share.count != 0) return;
+    double given = 0;
+    for (uint32_t i = 0; i < p->n_slots; i++) given += (double)p->rows_axis.given[i];
+    for (uint32_t i = 0; i < p->n_slots; i++) {
+        double more = (double)p->rows_axis.given[i] - p->rows_axis.shares[i] * given;
+        p->rows_axis.given[i] = (int64_t)(more / 2);
+    }
 }
 
 /* Adds what each worker did for a panel. */
 static int count_work(run *r, const flight *f) {
-    /* To go through B takes as long as so many rows (decision 200). */
-    static const double forget = 0.7, rows_aside = 32;
+    static const double forget = 0.7;
     const cmd_product *p = &r->product;
     static shoal_slot_time times[ARGS_MOST_SLOTS];
     uint32_t count = ARGS_MOST_SLOTS;
