@@ -101,15 +101,7 @@ static void follow(run *r) {
     for (uint32_t i = 0; i < p->n_slots; i++)
         weights[i] = fmax(weights[i] / all * rows - rows_aside, panel * r->first_shares[i] / 16);
     product_share(p, weights);
-    /* Half of what somebody was given too much of is made up for in the next panel. All of it would
-     * be too much while three are under way; but percentages are those of all rows. */
-    if (p->input->share.count != 0 || p->input->on.share.count != 0) return;
-    double given = 0;
-    for (uint32_t i = 0; i < p->n_slots; i++) given += (double)p->rows_axis.given[i];
-    for (uint32_t i = 0; i < p->n_slots; i++) {
-        double more = (double)p->rows_axis.given[i] - p->rows_axis.shares[i] * given;
-        p->rows_axis.given[i] = (int64_t)(more / 2);
-    }
+    if (r->submitted < r->panels) product_make_up(p, part_of(r, r->submitted).rows);
 }
 
 /* Adds what each worker did for a panel. */

@@ -177,9 +177,9 @@ static uint32_t grid_index(const cmd_product *p, uint32_t row, uint32_t column, 
 static void cut(product_axis *axis, int64_t extent, int64_t *cuts) {
     double want[ARGS_MOST_SLOTS], total = (double)extent;
     int64_t size[ARGS_MOST_SLOTS], rest = extent;
-    for (uint32_t i = 0; i < axis->parts; i++) total += (double)axis->given[i];
+    for (uint32_t i = 0; i < axis->parts; i++) total += axis->given[i];
     for (uint32_t i = 0; i < axis->parts; i++) {
-        want[i] = axis->shares[i] * total - (double)axis->given[i];
+        want[i] = axis->shares[i] * total - axis->given[i];
         size[i] = (int64_t)floor(fmax(want[i], 0) + 1e-6); /* 30 % of 10 is 3 */
         rest -= size[i];
     }
@@ -196,7 +196,7 @@ static void cut(product_axis *axis, int64_t extent, int64_t *cuts) {
     cuts[0] = 0;
     for (uint32_t i = 0; i < axis->parts; i++) {
         cuts[i + 1] = cuts[i] + size[i];
-        axis->given[i] += size[i];
+        axis->given[i] += (double)size[i];
     }
 }
 
@@ -299,6 +299,26 @@ bool product_share(cmd_product *p, const double *weights) {
     settle_shares(p);
     share_axes(p);
     return any;
+}
+
+void product_make_up(cmd_product *p, int64_t rows) {
+    const args_share *share = shares_of(p->input);
+    product_axis *axis = &p->rows_axis;
+    double more[ARGS_MOST_SLOTS] = {0}, given = 0, shares = 0, part = 0.5;
+    bool open[ARGS_MOST_SLOTS];
+    for (uint32_t i = 0; i < axis->parts; i++) {
+        open[i] = share->count == 0 || share->open[p->ordinals[i]];
+        if (!open[i]) continue;
+        given += axis->given[i];
+        shares += axis->shares[i];
+    }
+    for (uint32_t i = 0; i < axis->parts && shares > 0; i++) {
+        if (!open[i]) continue;
+        more[i] = axis->given[i] - axis->shares[i] / shares * given;
+        double least = axis->shares[i] * (double)rows;
+        if (more[i] * part > least) part = least / more[i];
+    }
+    for (uint32_t i = 0; i < axis->parts; i++) axis->given[i] -= (1 - part) * more[i];
 }
 
 int product_weigh(cmd_product *p) {

@@ -10,6 +10,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import numpy as np
@@ -424,6 +425,36 @@ def test_rows_follow_percentages_and_add_up(pool, tmp_path):
             assert sum(rows) == 3001 and (due is None or abs(rows[0] - due) <= 1), (panel, share, rows)
             assert min(rows) > 60, (panel, share, rows)  # nobody starves
             assert np.array_equal(np.load(tmp_path / "c.npy"), a @ b)
+
+
+def test_percentages_stay_while_speeds_change(pool, tmp_path):
+    """A worker that stands still in turns loses rows to the one whose share was left open too."""
+    p = pool({"a": ("cpu",), "b": ("cpu",), "c": ("cpu",)})
+    rng = np.random.default_rng(8)
+    a, b = (rng.integers(-4, 5, shape).astype("f4") for shape in ((30001, 64), (64, 50)))
+    np.save(tmp_path / "a.npy", a)
+    np.save(tmp_path / "b.npy", b)
+    done = threading.Event()
+
+    def hinder():
+        while not done.is_set():
+            for number in (signal.SIGSTOP, signal.SIGCONT):
+                p.processes[2].send_signal(number)
+                done.wait(0.02)
+
+    other = threading.Thread(target=hinder)
+    other.start()
+    try:
+        for share, due in (("34%,-,-", 10200), ("50%,-,-", 15000)):
+            told = json.loads(command(
+                "matmul", tmp_path / "a.npy", tmp_path / "b.npy", "-o", tmp_path / "c.npy", "--force", "--hub", p.address,
+                "--panel", 300, "--json", "--share", share))
+            rows = [w["rows"] for w in told["workers"]]
+            assert sum(rows) == 30001 and abs(rows[0] - due) <= 1, (share, rows)
+            assert np.array_equal(np.load(tmp_path / "c.npy"), a @ b)
+    finally:
+        done.set()
+        other.join()
 
 
 def test_panels_obey_percentages(pool, tmp_path):
