@@ -75,8 +75,8 @@ int product_open(const product_input *input, cmd_progress *progress, cmd_product
 int product_weigh(cmd_product *product);
 /* The same by weights that are known, one for each slot; whether anything was open. */
 bool product_share(cmd_product *product, const double *weights);
-/* Of the rows that somebody was given too many of, half are made up for in the next panel, which has
- * so many rows: all would be too much while several panels are under way. Percentages that were
+/* Of the rows that somebody was given too many of, half are made up for in the next panel, which
+ * has so many rows: all would be too much while several panels are under way. Percentages that were
  * given stay those of all rows. */
 void product_make_up(cmd_product *product, int64_t rows);
 /* Reads columns of B and says how they are to lie, in the place of those before; nothing runs yet.

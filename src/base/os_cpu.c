@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "base/os_cpu.h"
 
+#include "base/map.h"
 #include "base/os_group.h"
 
 #include <errno.h>
@@ -52,6 +53,14 @@ uint64_t base_cpu_memory(void) {
     uint64_t all = pages > 0 && bytes > 0 ? (uint64_t)pages * (uint64_t)bytes : 0;
     pthread_once(&once, read_limits);
     return limits.memory < all ? limits.memory : all;
+}
+
+uint64_t base_cpu_machine(void) {
+    char id[64];
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    size_t n = file ? fread(id, 1, sizeof id, file) : 0;
+    if (file) fclose(file);
+    return n ? base_hash(id, n) : 0;
 }
 
 unsigned base_cpu_features(void) {

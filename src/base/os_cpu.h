@@ -15,6 +15,9 @@ void base_cpu_leave(int cpu);
 /* Bytes of memory of the machine, or what this process's control groups grant it; 0 when that is
  * unknown. Any thread. */
 uint64_t base_cpu_memory(void);
+/* A number that all processes of this machine since it was started have alike, whatever they are
+ * called and in whichever namespaces they are; 0: it cannot be told. Any thread. */
+uint64_t base_cpu_machine(void);
 /* Instructions that not every processor of its kind has, as far as kernels use them. Each of x86-64
  * stands for those of AVX2 (with FMA and F16C) and of AVX-512 (F, DQ, BW and VL, and all of AVX2);
  * those of aarch64 for sums of four products of bytes (SDOT), and of eight (SMMLA, and conversions

@@ -22,6 +22,11 @@ shoal_status base_os_random(void *out, size_t bytes) {
 
 void base_os_memory_trim(void) { malloc_trim(0); }
 
+void base_os_memory_keep(void) {
+    mallopt(M_TRIM_THRESHOLD, 16 << 20);
+    mallopt(M_MMAP_THRESHOLD, 8 << 20);
+}
+
 char *base_os_process_name(char *out, size_t room) {
     const char *name = program_invocation_short_name;
     snprintf(out, room, "%s", name && *name ? name : "?");

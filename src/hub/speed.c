@@ -9,6 +9,9 @@
 
 /* Assumed until they are measured: a link of an ordinary machine. */
 static const double LINK_BYTES = 3e9, LINK_DELAY = 100e-6;
+/* What a byte takes of a core by way of an encrypted link, beside encrypting it: it is copied, and
+ * goes through the system's network. */
+static const double SEALED = 2;
 /* Transfers that are long enough to tell, and how far plans may be off before they are made anew.
  */
 enum { TELLING = 1 << 20 };
@@ -304,7 +307,12 @@ static shoal_status list_links(const hub *h, base_arena *arena, plan_pool *out) 
     void *item;
     while (base_map_next(&h->links, &at, &key, &item)) {
         const hub_link *link = item;
-        links[out->n_links++] = (plan_link){link->from, link->to, link->planned, link->relayed};
+        const hub_peer *from = hub_peer_find(h, link->from), *to = hub_peer_find(h, link->to);
+        links[out->n_links++] = (plan_link){.from = link->from,
+                                            .to = link->to,
+                                            .bytes = link->planned,
+                                            .relayed = link->relayed,
+                                            .sealed = from && to && !hub_on_one_machine(from, to)};
     }
     out->links = links;
     return SHOAL_OK;
@@ -332,7 +340,11 @@ shoal_status hub_pool(const hub *h, uint32_t session, base_arena *arena, plan_po
                         .weight = hub_weight(h, slot),
                         .speeds = base_speeds_assumed(&slot->speeds, slot->threads),
                         .memory = slot->near,
-                        .name = slot->label};
+                        .name = slot->label,
+                        .machine = slot->peer->machine,
+                        .cores = slot->peer->cores,
+                        .threads = slot->maps ? slot->threads : 0, /* else they are the device's */
+                        .per_byte = slot->peer->sealing > 0 ? SEALED / slot->peer->sealing : 0};
     }
     return list_links(h, arena, out);
 }

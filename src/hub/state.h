@@ -71,6 +71,9 @@ typedef struct hub_peer {
     uint8_t key[WIRE_KEY]; /* of its process: what members know it by */
     uint32_t pid;
     uint64_t memory;  /* bytes, of its machine or of what it may take of it; 0: it has not told */
+    uint64_t machine; /* which that is, and what it has of it: see Hello */
+    uint32_t cores;
+    double sealing;
     uint32_t session; /* of a client; 0: none */
     bool lends;       /* a worker, or a client that computes: all are told of it, and it of all */
     bool known;       /* it has been told of the others, and they of it, */

@@ -20,6 +20,10 @@ typedef struct plan_slot {
     base_speeds speeds; /* measured or assumed; 0, but for products of f32: not counted */
     uint64_t memory;    /* bytes of the device itself; 0: unknown */
     const char *name;   /* "w1/cpu", for explain */
+    uint64_t machine;   /* the same for slots that share its cores; 0: unknown */
+    uint32_t cores;     /* of that machine, */
+    uint32_t threads;   /* and of these, which computing takes */
+    double per_byte;    /* seconds of a core that the peer takes for a byte that is encrypted */
 } plan_slot;
 
 /* What was measured of the way from one peer to another. */
@@ -27,6 +31,7 @@ typedef struct plan_link {
     uint32_t from, to; /* peers */
     double bytes;      /* per second */
     bool relayed;      /* by way of the hub */
+    bool sealed;       /* encrypted and decrypted by the processors of both */
 } plan_link;
 
 static inline uint64_t plan_link_key(uint32_t from, uint32_t to) {

@@ -1,6 +1,7 @@
 /* Tests of panels: programs over slow links begin with the first that has come. */
 #include "plan/lower_testing.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Two devices of 100 GFLOP/s behind cables of 1 Gb/s, and a client. */
@@ -17,11 +18,10 @@ static plan_pool slow_pool(void) {
     return (plan_pool){.n_slots = 3, .slots = lan, .link_bytes = 1.19e8, .link_delay = 1e-4};
 }
 
-static void product(uint32_t n, bool home, plan_result *out) {
+static void product_on(const plan_pool *pool, uint32_t n, bool home, plan_result *out) {
     graph *g;
     plan_layout in[2], want;
     const plan_layout *wanted[] = {&want};
-    plan_pool pool = slow_pool();
     const int64_t dims[] = {n, n};
     const uint32_t client = CLIENT;
     OK(graph_new(0, &g));
@@ -29,8 +29,13 @@ static void product(uint32_t n, bool home, plan_result *out) {
     OK(graph_add_output(g, dot(g, a, b, 1, 0, false)));
     OK(plan_layout_whole(&arena, 2, dims, &client, 1, &want));
     in[0] = in[1] = want;
-    OK(plan_lower_explained(graph_data(g), &pool, in, home ? wanted : NULL, out));
+    OK(plan_lower_explained(graph_data(g), pool, in, home ? wanted : NULL, out));
     graph_destroy(&g);
+}
+
+static void product(uint32_t n, bool home, plan_result *out) {
+    plan_pool pool = slow_pool();
+    product_on(&pool, n, home, out);
 }
 
 /* Each byte of an operand leaves the client once, and the product is done while they come. */
@@ -54,6 +59,44 @@ static void results_that_stay(void **state) {
     plan_result_fini(&result);
 }
 
+/* Where they share cores with what encrypts, their products take no less than both. */
+static void cores_that_are_shared(void **state) {
+    enum { N = 4096 };
+    plan_pool pool = slow_pool();
+    plan_slot lan[3];
+    plan_link links[6];
+    plan_result result;
+    memcpy(lan, pool.slots, sizeof lan);
+    pool.slots = lan;
+    pool.links = links;
+    for (uint32_t i = 0; i < 3; i++)
+        for (uint32_t j = 0; j < 3; j++)
+            if (i != j)
+                links[pool.n_links++] = (plan_link){
+                    .from = lan[i].peer, .to = lan[j].peer, .bytes = 1.19e8, .sealed = true};
+    for (uint32_t i = 0; i < 3; i++) {
+        lan[i].machine = 1 + i;
+        lan[i].cores = 2;
+        lan[i].threads = lan[i].compute;
+        lan[i].per_byte = 2e-9;
+    }
+    product_on(&pool, N, true, &result);
+    double apart = result.seconds;
+    assert_true(apart < 2 * 4.0 * N * N / 1.19e8 / 0.85); /* two cores each have room for both */
+    plan_result_fini(&result);
+    for (uint32_t i = 0; i < 3; i++) lan[i].machine = 1;
+    product_on(&pool, N, true, &result);
+    /* A and B go out, half of one goes on, and C comes back: four matrices, at both ends. */
+    double worked = 2.0 * N * N * N / 1e11, sealed = 2 * 4 * 4.0 * N * N * 2e-9;
+    assert_true(result.seconds > (worked + sealed) / 2 * 0.98);
+    assert_true(result.seconds < (worked + sealed) / 2 * 1.1);
+    plan_result_fini(&result);
+    for (uint32_t i = 0; i < pool.n_links; i++) links[i].sealed = false;
+    product_on(&pool, N, true, &result);
+    assert_true(fabs(result.seconds / apart - 1) < 1e-6);
+    plan_result_fini(&result);
+}
+
 static void small_products(void **state) {
     plan_result result;
     product(256, true, &result);
@@ -65,6 +108,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(large_products, fresh, finish),
         cmocka_unit_test_setup_teardown(results_that_stay, fresh, finish),
+        cmocka_unit_test_setup_teardown(cores_that_are_shared, fresh, finish),
         cmocka_unit_test_setup_teardown(small_products, fresh, finish),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

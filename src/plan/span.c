@@ -1,6 +1,7 @@
 /* How long the steps of a plan take when what can go on at once does: each slot computes one after
  * another in the order of its program, each peer sends and receives one box after another, and a
- * step begins when what it reads is there. */
+ * step begins when what it reads is there. And no sooner than the cores of each machine are through
+ * with what its slots compute and its links encrypt. */
 #include "plan/draft.h"
 
 #include <math.h>
@@ -19,7 +20,9 @@ typedef struct line {
 typedef struct timing {
     plan_draft *d;
     double *busy;   /* per place in the pool: the slot computes until then, */
-    line *out, *in; /* per first slot of a peer: what it sends and receives */
+    double *worked; /* per place: seconds that the slot computes */
+    double *sealed; /* per first slot of a peer: seconds of a core that its links take */
+    line *out, *in; /* the same: what it sends and receives */
     double end;
 } timing;
 
@@ -66,8 +69,10 @@ static shoal_status compute(timing *c, const plan_step *step) {
         double begin = c->busy[at];
         for (uint32_t k = 0; k < node->n_inputs; k++)
             begin = fmax(begin, there(step->inputs[k], i));
-        c->busy[at] = begin + plan_work_seconds(&c->d->pool->slots[at], &step->work,
-                                                plan_share(step->axes, &step->division, i));
+        double seconds = plan_work_seconds(&c->d->pool->slots[at], &step->work,
+                                           plan_share(step->axes, &step->division, i));
+        c->worked[at] += seconds;
+        c->busy[at] = begin + seconds;
         c->end = fmax(c->end, c->busy[at]);
         for (uint32_t o = 0; o < node->n_outputs; o++) {
             double *times;
@@ -76,6 +81,31 @@ static shoal_status compute(timing *c, const plan_step *step) {
         }
     }
     return SHOAL_OK;
+}
+
+/* Bytes go from one peer to another. */
+static void seal(timing *c, uint32_t sender, uint32_t receiver, uint64_t bytes) {
+    const plan_slot *from = &c->d->pool->slots[sender], *to = &c->d->pool->slots[receiver];
+    const plan_link *link = plan_link_between(c->d, from->peer, to->peer);
+    if (!link || !link->sealed) return;
+    c->sealed[sender] += (double)bytes * from->per_byte;
+    c->sealed[receiver] += (double)bytes * to->per_byte;
+}
+
+/* When the cores of a machine are through. Slots that have more threads in all than there are cores
+ * were measured as if they had them. */
+static double cores_through(const timing *c, uint64_t machine) {
+    double worked = 0, threads = 0, sealed = 0, cores = 1;
+    for (uint32_t i = 0; i < c->d->pool->n_slots; i++) {
+        const plan_slot *other = &c->d->pool->slots[i];
+        if (other->machine != machine) continue;
+        cores = fmax(cores, other->cores);
+        worked += c->worked[i] * other->threads;
+        sealed += c->sealed[i];
+        if (c->worked[i] > 0) threads += other->threads;
+    }
+    if (threads > cores) worked *= cores / threads;
+    return sealed > 0 ? (worked + sealed) / cores : 0;
 }
 
 static shoal_status exchange(timing *c, plan_step *step) {
@@ -97,6 +127,7 @@ static shoal_status exchange(timing *c, plan_step *step) {
             plan_moves one = {(plan_move *)move, 1};
             plan_moves_cost(c->d, &one, NULL, shoal_dtype_size((shoal_dtype)type->dtype), &seconds,
                             &delay, &bytes);
+            seal(c, sender, receiver, bytes);
             double sent;
             SHOAL_TRY(use(&c->out[sender], begin, seconds - delay, &sent));
             SHOAL_TRY(use(&c->in[receiver], sent - (seconds - delay), seconds - delay, &begin));
@@ -122,13 +153,19 @@ shoal_status plan_span(plan_draft *d, double *out) {
     uint32_t n = d->pool->n_slots;
     timing c = {.d = d};
     c.busy = base_arena_array(&d->arena, double, n);
+    c.worked = base_arena_array(&d->arena, double, n);
+    c.sealed = base_arena_array(&d->arena, double, n);
     c.out = base_arena_array(&d->arena, line, n);
     c.in = base_arena_array(&d->arena, line, n);
-    shoal_status status = c.busy && c.out && c.in ? run(&c) : SHOAL_NO_MEMORY;
+    bool memory = c.busy && c.worked && c.sealed && c.out && c.in;
+    shoal_status status = memory ? run(&c) : SHOAL_NO_MEMORY;
     for (uint32_t i = 0; i < n && c.out && c.in; i++) {
         free(c.out[i].used.data);
         free(c.in[i].used.data);
     }
+    for (uint32_t i = 0; i < n && status == SHOAL_OK; i++)
+        if (d->pool->slots[i].machine)
+            c.end = fmax(c.end, cores_through(&c, d->pool->slots[i].machine));
     *out = c.end;
     return status;
 }

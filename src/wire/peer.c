@@ -6,6 +6,7 @@
 #include "base/os.h"
 #include "base/os_cpu.h"
 #include "wire/keys.h"
+#include "wire/seal.h"
 
 #include <signal.h>
 #include <sodium.h>
@@ -53,6 +54,9 @@ static shoal_status copy_hello(const wire_peer *peer, const Shoal__Hello *hello,
     wire_hello_fill(peer, &own);
     if (!own.pid) own.pid = (uint32_t)getpid();
     if (!own.memory) own.memory = base_cpu_memory();
+    if (!own.machine) own.machine = base_cpu_machine();
+    if (!own.cores) own.cores = base_cpu_count();
+    if (!(own.sealing > 0)) own.sealing = wire_sealing_speed();
     if (!*own.version) own.version = (char *)SHOAL_PACKAGE_VERSION;
     if (!*own.host) {
         if (gethostname(host, sizeof host)) memcpy(host, "?", 2);

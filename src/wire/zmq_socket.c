@@ -4,6 +4,8 @@
  * also asks the socket itself (`pending`) before it sleeps. */
 #include "wire/zmq_link.h"
 
+#include "base/os.h"
+
 #include <errno.h>
 #include <sodium.h>
 #include <stdio.h>
@@ -51,6 +53,8 @@ static int descriptor_of(void *socket) {
 
 shoal_status wire_zmq_start(wire_peer *peer) {
     if (peer->zmq) return SHOAL_OK;
+    /* Of a MiB that goes encrypted, ØMQ takes three blocks at each end. */
+    base_os_memory_keep();
     wire_zmq *zmq = calloc(1, sizeof *zmq);
     if (!zmq) return base_fail(SHOAL_NO_MEMORY, "no memory for encrypted links");
     shoal_status status = wire_zmq_beats_start(zmq);
