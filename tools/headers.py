@@ -21,7 +21,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", required=True, type=Path)
     build = parser.parse_args().build
-    generated = sorted({path.parent for path in build.glob("libshoal_static.a.p/**/*.pb-c.h")})
+    generated = sorted({path.parent for path in build.glob("src/*.pb-c.h")})
     jobs, folder = [], Path(tempfile.mkdtemp())
     compilers = [name for name in ("gcc", "clang") if shutil.which(name)]
     if len(compilers) < 2:

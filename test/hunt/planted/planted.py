@@ -1,6 +1,6 @@
 """The hunt's own test: planted.py plants small faults, one at a time, and hunts for each.
 
-faults.toml lists them. Each is applied to a copy of the tree, beside the build folder of that copy, so
+faults.toml lists them. Each is applied to a copy of the tree, which has a build folder as this one, so
 that only what it touches is compiled again; then the way that should find it runs, on one core, until it
 does or the time is over. A fault whose text is no longer in its file is an error: it has to be written
 anew.
@@ -43,7 +43,7 @@ class Copy:
     """A copy of the tree, and what is built from it."""
 
     def __init__(self, scratch):
-        self.tree, self.build = scratch / "tree", scratch / "build"
+        self.tree, self.build = scratch / "tree", scratch / "tree/build"
         for folder in ("src", "include", "python", "test", "cmd", "deploy", "bench", "tools", "examples", "doc"):
             self._bring(ROOT / folder, self.tree / folder)
         for file in ROOT.glob("*"):
