@@ -100,10 +100,11 @@ static bool agrees(hunt_truth *truth, uint32_t o, uint8_t dtype, int64_t i, doub
     for (uint32_t turn = 0; turn < 3; turn++) {
         sample(truth, counts[turn]);
         double may = tolerance_at(truth, o, dtype, i, must);
-        /* What spreads so far is bits of something else, near a pole, or about to overflow. */
+        /* Of what spreads by more than its size no digit is known: it is bits of something else,
+         * near a pole, where it may go much further, or about to overflow. */
         bool near =
             is == must ? may > 0 || sign_is_open(truth, o, dtype, i, must) : fabs(is - must) <= may;
-        if (may == INFINITY || may > 20 * (fabs(must) + 1) || near) return true;
+        if (may == INFINITY || may > SLACK * (fabs(must) + 1) || near) return true;
     }
     return false;
 }
