@@ -89,17 +89,20 @@ static const double rows_aside = 32;
  * long for a panel: speeds that were measured when it began are those of a moment. */
 static void follow(run *r) {
     cmd_product *p = &r->product;
-    double weights[ARGS_MOST_SLOTS];
-    double all = 0;
+    double weights[ARGS_MOST_SLOTS] = {0};
+    double all = 0, rows = 0;
     for (uint32_t i = 0; i < p->n_slots; i++) {
+        if (!product_is_open(p, i)) continue;
         if (!(r->lately_ns[i] > 0)) return; /* not known yet */
         weights[i] = r->lately[i] / r->lately_ns[i];
         all += weights[i];
+        rows += (double)p->panel * p->shares[i] + rows_aside;
     }
     /* Who stood still for once goes on with a little, by which it is seen how fast it is again. */
-    double panel = (double)p->panel, rows = panel + rows_aside * p->n_slots;
     for (uint32_t i = 0; i < p->n_slots; i++)
-        weights[i] = fmax(weights[i] / all * rows - rows_aside, panel * r->first_shares[i] / 16);
+        if (product_is_open(p, i))
+            weights[i] = fmax(weights[i] / all * rows - rows_aside,
+                              (double)p->panel * r->first_shares[i] / 16);
     product_share(p, weights);
     if (r->submitted < r->panels) product_make_up(p, part_of(r, r->submitted).rows);
 }

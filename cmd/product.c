@@ -250,20 +250,24 @@ static int add_all(cmd_product *p) {
     return CMD_OK;
 }
 
+bool product_is_open(const cmd_product *p, uint32_t slot) {
+    const args_share *share = shares_of(p->input);
+    return share->count == 0 || share->open[p->ordinals[slot]];
+}
+
 /* Makes the shares add up to 1: what was left open, to what the percentages leave. */
 static void settle_shares(cmd_product *p) {
-    const args_share *share = shares_of(p->input);
     double fixed = 0, open = 0;
     for (uint32_t i = 0; i < p->n_slots; i++) {
-        bool given = share->count != 0 && !share->open[p->ordinals[i]];
-        *(given ? &fixed : &open) += p->shares[i];
+        *(product_is_open(p, i) ? &open : &fixed) += p->shares[i];
     }
     for (uint32_t i = 0; i < p->n_slots; i++) {
-        bool given = share->count != 0 && !share->open[p->ordinals[i]];
         if (fixed <= 0 || open <= 0)
             p->shares[i] /= fixed + open;
+        else if (product_is_open(p, i))
+            p->shares[i] = p->shares[i] / open * (1 - fixed / 100);
         else
-            p->shares[i] = given ? p->shares[i] / 100 : p->shares[i] / open * (1 - fixed / 100);
+            p->shares[i] /= 100;
     }
 }
 
@@ -292,7 +296,7 @@ bool product_share(cmd_product *p, const double *weights) {
     const args_share *share = shares_of(p->input);
     bool any = false;
     for (uint32_t i = 0; i < p->n_slots; i++) {
-        bool open = share->count == 0 || share->open[p->ordinals[i]];
+        bool open = product_is_open(p, i);
         p->shares[i] = open ? weights[i] : share->values[p->ordinals[i]];
         any |= open;
     }
@@ -302,18 +306,15 @@ bool product_share(cmd_product *p, const double *weights) {
 }
 
 void product_make_up(cmd_product *p, int64_t rows) {
-    const args_share *share = shares_of(p->input);
     product_axis *axis = &p->rows_axis;
     double more[ARGS_MOST_SLOTS] = {0}, given = 0, shares = 0, part = 0.5;
-    bool open[ARGS_MOST_SLOTS];
     for (uint32_t i = 0; i < axis->parts; i++) {
-        open[i] = share->count == 0 || share->open[p->ordinals[i]];
-        if (!open[i]) continue;
+        if (!product_is_open(p, i)) continue;
         given += axis->given[i];
         shares += axis->shares[i];
     }
     for (uint32_t i = 0; i < axis->parts && shares > 0; i++) {
-        if (!open[i]) continue;
+        if (!product_is_open(p, i)) continue;
         more[i] = axis->given[i] - axis->shares[i] / shares * given;
         double least = axis->shares[i] * (double)rows;
         if (more[i] * part > least) part = least / more[i];

@@ -75,6 +75,8 @@ int product_open(const product_input *input, cmd_progress *progress, cmd_product
 int product_weigh(cmd_product *product);
 /* The same by weights that are known, one for each slot; whether anything was open. */
 bool product_share(cmd_product *product, const double *weights);
+/* Whether nobody gave this slot's share. */
+bool product_is_open(const cmd_product *product, uint32_t slot);
 /* Of the rows that somebody was given too many of, half are made up for in the next panel, which
  * has so many rows: all would be too much while several panels are under way. Percentages that were
  * given stay those of all rows. */

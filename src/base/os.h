@@ -13,7 +13,9 @@
 /* After much has been freed: the system gets its pages back. */
 void base_os_memory_trim(void);
 /* Blocks of some MiB are taken and freed all the time from now on: malloc does not give their pages
- * back after each, up to 16 MiB in each of its arenas, until base_os_memory_trim. */
+ * back after each, up to 64 MiB at the end of each of its arenas, until base_os_memory_trim. Of
+ * itself it does so once the first block of 32 MiB has been freed. Nothing where the user has set
+ * malloc's parameters. */
 void base_os_memory_keep(void);
 /* The program's name ("python3"), "?" when unknown; returns `out`. */
 char *base_os_process_name(char *out, size_t room);

@@ -22,13 +22,16 @@ static base_group limits;
 
 static void read_limits(void) { base_group_read("/proc/self/cgroup", "/sys/fs/cgroup", &limits); }
 
+uint32_t base_cpu_online(void) {
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    return online > 0 ? (uint32_t)online : 1;
+}
+
 static uint32_t cores_allowed(void) {
     cpu_set_t set;
     if (!sched_getaffinity(0, sizeof set, &set) && CPU_COUNT(&set) > 0)
         return (uint32_t)CPU_COUNT(&set);
-    /* More cores than a cpu_set_t holds. */
-    long online = sysconf(_SC_NPROCESSORS_ONLN);
-    return online > 0 ? (uint32_t)online : 1;
+    return base_cpu_online(); /* more cores than a cpu_set_t holds */
 }
 
 /* Threads beyond what a group grants would have it stopped in the middle of each period. */

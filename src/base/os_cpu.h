@@ -7,6 +7,8 @@
 /* Cores this process may use: those that it may run on, and no more than its control groups grant
  * it, rounded up; at least 1. Any thread. */
 uint32_t base_cpu_count(void);
+/* Cores of the machine, whoever may use them; at least 1. Any thread. */
+uint32_t base_cpu_online(void);
 /* The core this thread runs on, or -1. Any thread. */
 int base_cpu_now(void);
 /* Moves this thread to another core than `cpu`, where it may use another; it stays free to run on

@@ -23,8 +23,12 @@ shoal_status base_os_random(void *out, size_t bytes) {
 void base_os_memory_trim(void) { malloc_trim(0); }
 
 void base_os_memory_keep(void) {
-    mallopt(M_TRIM_THRESHOLD, 16 << 20);
-    mallopt(M_MMAP_THRESHOLD, 8 << 20);
+    static const char *const set[] = {"MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_",
+                                      "GLIBC_TUNABLES"};
+    for (size_t i = 0; i < sizeof set / sizeof *set; i++)
+        if (getenv(set[i])) return;
+    mallopt(M_TRIM_THRESHOLD, 64 << 20);
+    mallopt(M_MMAP_THRESHOLD, 32 << 20);
 }
 
 char *base_os_process_name(char *out, size_t room) {

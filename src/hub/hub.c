@@ -414,7 +414,9 @@ static hub_peer *peer_new(wire_link *link, const Shoal__Hello *hello) {
     peer->memory = hello->memory;
     peer->machine = hello->machine;
     peer->cores = hello->cores;
-    peer->sealing = hello->sealing > 0 && hello->sealing < HUB_MOST_SPEED ? hello->sealing : 0;
+    peer->online = hello->online;
+    peer->sealing =
+        hello->sealing > HUB_LEAST_SEALING && hello->sealing < HUB_MOST_SPEED ? hello->sealing : 0;
     peer->slots = calloc(hello->n_devices + client + 1, sizeof *peer->slots);
     for (size_t i = 0; peer->slots && i < hello->n_devices + client; i++) {
         peer->slots[i] = slot_new(i < hello->n_devices ? hello->devices[i] : NULL);

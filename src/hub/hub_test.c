@@ -2,6 +2,7 @@
 #include "hub/hub_testing.h"
 
 #include <malloc.h>
+#include <math.h>
 
 /* Who is far ahead hears when half is through; who waits for the last, at once; of a failure, at
  * once; and of all after a while. */
@@ -498,6 +499,21 @@ static void test_names(void **state) {
     assert_string_equal(member->name, "a\xc3\xa9?[2J????");
 }
 
+/* How fast it encrypts bounds the plans of all: what no processor is as slow or quick at is not
+ * known. */
+static void test_sealing(void **state) {
+    static const double said[] = {0, -1, 5e-324, 1000, NAN, INFINITY, 1e300, 1e9};
+    pool *p = *state;
+    for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
+        p->peer->hello->sealing = said[i];
+        wire_link *worker = add_worker(p);
+        assert_non_null(worker);
+        const hub_peer *member = wire_link_get(worker, WIRE_HUB);
+        assert_true(member->sealing == (said[i] == 1e9 ? 1e9 : 0));
+        assert_true(member->machine && member->cores && member->online >= member->cores);
+    }
+}
+
 static void clear_rolls(pool *p) { p->rolls = p->called = p->left = 0; }
 
 /* Clients have nothing to do with one another: who comes and goes among hundreds of them is told to
@@ -618,6 +634,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_held, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_clients_device_leaves, setup, teardown),
         cmocka_unit_test_setup_teardown(test_names, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_sealing, setup, teardown),
         cmocka_unit_test_setup_teardown(test_about_to_leave, setup, teardown),
         cmocka_unit_test_setup_teardown(test_many_sessions, setup, teardown),
     };

@@ -48,5 +48,7 @@ enum {
 
 /* The largest weight or speed: sums and products of such stay finite. */
 #define HUB_MOST_SPEED 1e24
+/* No processor encrypts less in a second. */
+#define HUB_LEAST_SEALING 1e6
 
 #endif

@@ -76,8 +76,11 @@ static hub_link *link_between(hub *h, const hub_peer *from, const hub_peer *to) 
     if (link) return link;
     link = calloc(1, sizeof *link);
     if (link && base_map_set(&h->links, key, link) == SHOAL_OK) {
-        *link = (hub_link){
-            .from = from->number, .to = to->number, .bytes = LINK_BYTES, .planned = LINK_BYTES};
+        *link = (hub_link){.from = from->number,
+                           .to = to->number,
+                           .bytes = LINK_BYTES,
+                           .planned = LINK_BYTES,
+                           .sealed = !hub_on_one_machine(from, to)};
         return link;
     }
     free(link);
@@ -307,12 +310,11 @@ static shoal_status list_links(const hub *h, base_arena *arena, plan_pool *out) 
     void *item;
     while (base_map_next(&h->links, &at, &key, &item)) {
         const hub_link *link = item;
-        const hub_peer *from = hub_peer_find(h, link->from), *to = hub_peer_find(h, link->to);
         links[out->n_links++] = (plan_link){.from = link->from,
                                             .to = link->to,
                                             .bytes = link->planned,
                                             .relayed = link->relayed,
-                                            .sealed = from && to && !hub_on_one_machine(from, to)};
+                                            .sealed = link->sealed};
     }
     out->links = links;
     return SHOAL_OK;
@@ -343,6 +345,7 @@ shoal_status hub_pool(const hub *h, uint32_t session, base_arena *arena, plan_po
                         .name = slot->label,
                         .machine = slot->peer->machine,
                         .cores = slot->peer->cores,
+                        .online = slot->peer->online,
                         .threads = slot->maps ? slot->threads : 0, /* else they are the device's */
                         .per_byte = slot->peer->sealing > 0 ? SEALED / slot->peer->sealing : 0};
     }

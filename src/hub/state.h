@@ -72,7 +72,7 @@ typedef struct hub_peer {
     uint32_t pid;
     uint64_t memory;  /* bytes, of its machine or of what it may take of it; 0: it has not told */
     uint64_t machine; /* which that is, and what it has of it: see Hello */
-    uint32_t cores;
+    uint32_t cores, online;
     double sealing;
     uint32_t session; /* of a client; 0: none */
     bool lends;       /* a worker, or a client that computes: all are told of it, and it of all */
@@ -262,6 +262,7 @@ typedef struct hub_link {
     double planned; /* what plans are made with */
     bool measured;
     bool relayed; /* by way of the hub */
+    bool sealed;  /* it leaves a machine */
 } hub_link;
 
 /* One member says that it cannot reach another. */

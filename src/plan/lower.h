@@ -21,8 +21,9 @@ typedef struct plan_slot {
     uint64_t memory;    /* bytes of the device itself; 0: unknown */
     const char *name;   /* "w1/cpu", for explain */
     uint64_t machine;   /* the same for slots that share its cores; 0: unknown */
-    uint32_t cores;     /* of that machine, */
-    uint32_t threads;   /* and of these, which computing takes */
+    uint32_t online;    /* cores of that machine, */
+    uint32_t cores;     /* those of them that the peer may use, */
+    uint32_t threads;   /* and those that computing takes */
     double per_byte;    /* seconds of a core that the peer takes for a byte that is encrypted */
 } plan_slot;
 

@@ -76,7 +76,7 @@ static void cores_that_are_shared(void **state) {
                     .from = lan[i].peer, .to = lan[j].peer, .bytes = 1.19e8, .sealed = true};
     for (uint32_t i = 0; i < 3; i++) {
         lan[i].machine = 1 + i;
-        lan[i].cores = 2;
+        lan[i].cores = lan[i].online = 2;
         lan[i].threads = lan[i].compute;
         lan[i].per_byte = 2e-9;
     }
@@ -90,7 +90,23 @@ static void cores_that_are_shared(void **state) {
     double worked = 2.0 * N * N * N / 1e11, sealed = 2 * 4 * 4.0 * N * N * 2e-9;
     assert_true(result.seconds > (worked + sealed) / 2 * 0.98);
     assert_true(result.seconds < (worked + sealed) / 2 * 1.1);
+    double shared = result.seconds;
     plan_result_fini(&result);
+    /* What is known of one way holds for the other. */
+    pool.n_links = 0;
+    for (uint32_t i = 0; i < 3; i++)
+        for (uint32_t j = 0; j < i; j++)
+            links[pool.n_links++] = (plan_link){
+                .from = lan[i].peer, .to = lan[j].peer, .bytes = 1.19e8, .sealed = true};
+    product_on(&pool, N, true, &result);
+    assert_true(fabs(result.seconds / shared - 1) < 0.02);
+    plan_result_fini(&result);
+    /* Containers that may use two cores each of a machine that has six. */
+    for (uint32_t i = 0; i < 3; i++) lan[i].online = 6;
+    product_on(&pool, N, true, &result);
+    assert_true(fabs(result.seconds / apart - 1) < 1e-6);
+    plan_result_fini(&result);
+    for (uint32_t i = 0; i < 3; i++) lan[i].online = 2;
     for (uint32_t i = 0; i < pool.n_links; i++) links[i].sealed = false;
     product_on(&pool, N, true, &result);
     assert_true(fabs(result.seconds / apart - 1) < 1e-6);

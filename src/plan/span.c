@@ -83,27 +83,30 @@ static shoal_status compute(timing *c, const plan_step *step) {
     return SHOAL_OK;
 }
 
-/* Bytes go from one peer to another. */
+/* Bytes go from one peer to another; what is known of the way back holds for it, too. */
 static void seal(timing *c, uint32_t sender, uint32_t receiver, uint64_t bytes) {
     const plan_slot *from = &c->d->pool->slots[sender], *to = &c->d->pool->slots[receiver];
     const plan_link *link = plan_link_between(c->d, from->peer, to->peer);
+    if (!link) link = plan_link_between(c->d, to->peer, from->peer);
     if (!link || !link->sealed) return;
     c->sealed[sender] += (double)bytes * from->per_byte;
     c->sealed[receiver] += (double)bytes * to->per_byte;
 }
 
-/* When the cores of a machine are through. Slots that have more threads in all than there are cores
- * were measured as if they had them. */
+/* When the cores of a machine that its peers may use are through. Slots that have more threads in
+ * all than there are cores were measured as if they had them. */
 static double cores_through(const timing *c, uint64_t machine) {
-    double worked = 0, threads = 0, sealed = 0, cores = 1;
+    double worked = 0, threads = 0, sealed = 0, granted = 0, online = 1;
     for (uint32_t i = 0; i < c->d->pool->n_slots; i++) {
         const plan_slot *other = &c->d->pool->slots[i];
         if (other->machine != machine) continue;
-        cores = fmax(cores, other->cores);
+        online = fmax(online, other->online);
+        if (i == plan_first_slot(c->d, other->slot)) granted += other->cores;
         worked += c->worked[i] * other->threads;
         sealed += c->sealed[i];
         if (c->worked[i] > 0) threads += other->threads;
     }
+    double cores = fmax(1, fmin(online, granted));
     if (threads > cores) worked *= cores / threads;
     return sealed > 0 ? (worked + sealed) / cores : 0;
 }

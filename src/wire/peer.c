@@ -56,6 +56,7 @@ static shoal_status copy_hello(const wire_peer *peer, const Shoal__Hello *hello,
     if (!own.memory) own.memory = base_cpu_memory();
     if (!own.machine) own.machine = base_cpu_machine();
     if (!own.cores) own.cores = base_cpu_count();
+    if (!own.online) own.online = base_cpu_online();
     if (!(own.sealing > 0)) own.sealing = wire_sealing_speed();
     if (!*own.version) own.version = (char *)SHOAL_PACKAGE_VERSION;
     if (!*own.host) {
