@@ -172,6 +172,23 @@ def test_tensors_of_a_file_that_are_arguments(tmp_path):
     assert np.array_equal(plain(shoal.tensor(rows)).numpy(), rows * 2) and plain.programs == 1
 
 
+def test_all_is_alike_before_and_after_recording():
+    """What the first rounds, which are calls, bring and are given."""
+    donates = shoal.compile(lambda x: (x + 1, x.sum()), replay=True, donate=0)
+    table = shoal.tensor(np.arange(30, dtype="f4").reshape(10, 3))
+    twice = shoal.compile(lambda row, whole: row * 2 + whole.sum(), replay=True)
+    stops = shoal.compile(lambda x: (x + 1, x[0] >= 3), replay=True)
+    silent = shoal.compile(lambda x: (x + 1,), replay=True)
+    for _ in range(3):
+        brought = donates.repeat(4, shoal.zeros(2), carry={0: 0}, stream=0)
+        assert [one.tolist() for one in brought] == [[n, n] for n in (1, 2, 3, 4)]
+        brought = twice.repeat(4, table, table, feed=0)
+        assert [one.tolist() for one, in brought] == (table.numpy()[:4] * 2 + 435).tolist()
+        loop = stops.repeat(10, shoal.zeros(2), carry={0: 0}, until=1)
+        assert list(loop) == [()] * 4 and loop.rounds == 4
+        assert list(silent.repeat(5, shoal.zeros(2), carry={0: 0})) == []  # there is nothing to wait for
+
+
 def test_what_does_not_fit():
     @shoal.compile(replay=True)
     def step(x, y):

@@ -253,6 +253,35 @@ def test_changed_file(machines, tmp_path, workers, change):
 
 
 @pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("change", ["renamed", "linked", "written"])
+def test_changed_by_another_name(machines, tmp_path, workers, change):
+    """The file that is mapped is looked at, whatever has its name by now."""
+    if workers:
+        machines(workers, shared=("w1",))
+    path, other = tmp_path / "a.npy", tmp_path / "b.npy"
+    np.save(path, np.ones((400, 500), np.float32))
+    if change != "renamed":
+        os.link(path, other)
+    x = shoal.load(path)
+    assert (x + 1).numpy().max() == 2
+    if change == "renamed":
+        os.rename(path, other)
+        assert (x + 1).numpy().max() == 2
+    else:
+        np.save(tmp_path / "c.npy", np.zeros((3, 3), np.float32))
+        os.replace(tmp_path / "c.npy", path)
+    with open(other, "r+b") as file:
+        if change == "written":
+            file.write(b"\x93NUM")
+        else:
+            file.truncate(5000)
+    time.sleep(0.02)
+    for use in (lambda: (x + 1).numpy(), x.numpy):
+        with pytest.raises(shoal.ShoalError, match=r"a\.npy was written to after it was opened"):
+            use()
+
+
+@pytest.mark.parametrize("workers", [0, 1])
 def test_a_file_that_is_open_is_cut_off(machines, tmp_path, workers):
     """What is then asked of it is an error; nothing reads where there are no bytes any more."""
     if workers:

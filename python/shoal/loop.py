@@ -137,8 +137,10 @@ class Loop:
             self._check_results(_parts(_typed(self._result)))
         self._called += 1
         self._carry_on(parts)
-        if self._stream:
-            self._ready.append([parts[i] for i in self._stream])
+        if self._stream or self._until is not None:
+            brought = [parts[i] for i in self._stream]
+            # What the next round may write over is read before.
+            self._ready.append(_read(brought) if self._function._donate else brought)
         stops = self._until is not None and bool(parts[self._until].item())
         self._over = stops or self._called == self._n
 
@@ -152,11 +154,10 @@ class Loop:
             self._check_numbers(_parts(program.result))
             self._check_results(_parts(program.typed(arguments)))
         self._ready = collections.deque(_read(round) for round in self._ready)  # what comes later is behind the loop
-        fed = [tensor for i in self._feed for tensor in collected(self._args[i], Tensor)]
-        given = [tensor for value in self._args for tensor in collected(value, Tensor)]
-        if self._called:  # element 0 is that of the next round
-            rest = {id(tensor): tensor[self._called:] for tensor in fed}
-            given = [rest.get(id(tensor), tensor) for tensor in given]
+        given = []
+        for i, value in enumerate(self._args):  # of what is fed, element 0 is that of the next round
+            rest = self._called if i in self._feed else 0
+            given += [tensor[rest:] if rest else tensor for tensor in collected(value, Tensor)]
         carried, fed = self._numbers()
         self._loop, outputs, self._result, places = program.repeat(
             self._n - self._called, given, arguments, carried, fed, self._until, self._stream)

@@ -123,11 +123,13 @@ void hub_reserve(hub *h, const hub_instance *instance, int sign) {
 }
 
 static shoal_status too_large(const hub_slot *slot, uint64_t need) {
+    char all[SHOAL_BYTES_ROOM], used[SHOAL_BYTES_ROOM], more[SHOAL_BYTES_ROOM];
     return base_fail(SHOAL_NO_MEMORY,
-                     "%s has %llu MiB for values, of which %llu are in use; this needs %llu "
+                     "%s has %s for values, of which %s are in use; this needs %s "
                      "more: free some tensors, add a worker, or give it more with --memory",
-                     slot->label, (unsigned long long)(slot->memory >> 20),
-                     (unsigned long long)(slot->used >> 20), (unsigned long long)(need >> 20));
+                     slot->label, shoal_bytes_text(slot->memory, all),
+                     shoal_bytes_text(slot->used + slot->reserved, used),
+                     shoal_bytes_text(need, more));
 }
 
 /* Whether everything an instance needs is free now; fails when it never will be, or nothing that

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -46,6 +47,7 @@ void model_map_release(void *pointer) {
     pthread_mutex_unlock(&lock);
     if (!last) return;
     munmap((void *)map->data, map->bytes);
+    if (map->fd >= 0) close(map->fd);
     free(map->path);
     free(map);
 }
@@ -58,6 +60,16 @@ static model_map *find(const model_stamp *stamp) {
     if (map) map->refs++;
     pthread_mutex_unlock(&lock);
     return map;
+}
+
+/* A descriptor of our own, as long as half of those that there may be are left to others. */
+static int keep(int fd) {
+    struct rlimit most;
+    if (getrlimit(RLIMIT_NOFILE, &most)) return -1;
+    int kept = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (kept < 0 || (rlim_t)kept < most.rlim_cur / 2) return kept;
+    close(kept);
+    return -1;
 }
 
 static shoal_status map_new(const char *path, int fd, const struct stat *st, model_map **out) {
@@ -79,6 +91,7 @@ static shoal_status map_new(const char *path, int fd, const struct stat *st, mod
         return status;
     }
     map->data = data;
+    map->fd = keep(fd);
     pthread_mutex_lock(&lock);
     map->next = open_maps;
     if (open_maps) open_maps->previous = map;
@@ -118,10 +131,11 @@ shoal_status model_map_again(const char *path, const model_stamp *stamp, model_m
     return base_fail(SHOAL_IO, "%s is not the file that it was: open it again", path);
 }
 
-/* Where another file has taken its name, or nobody has, what is mapped stays as it was. */
+/* Where another file has taken its name, or nobody has, what is mapped stays as it was; but its own
+ * name may not be the only one. */
 shoal_status model_map_check(const model_map *map) {
     struct stat st;
-    if (stat(map->path, &st)) return SHOAL_OK;
+    if (map->fd >= 0 ? fstat(map->fd, &st) : stat(map->path, &st)) return SHOAL_OK;
     model_stamp now = model_stamp_of(&st);
     if (now.device != map->stamp.device || now.inode != map->stamp.inode ||
         model_stamp_equal(&now, &map->stamp))

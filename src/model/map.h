@@ -23,6 +23,7 @@ typedef struct model_map {
     const uint8_t *data;
     uint64_t bytes;
     model_stamp stamp;
+    int fd; /* of the file, whatever its name is by now; -1: there are too many open */
     _Atomic int64_t checked; /* base_now of the last model_map_glance */
 } model_map;
 
@@ -37,7 +38,8 @@ shoal_status model_map_again(const char *path, const model_stamp *stamp,
 model_map *model_map_retain(model_map *map);
 /* NULL is fine. */
 void model_map_release(void *map);
-/* Fails with IO, naming the file, when it was written to since it was opened. */
+/* Fails with IO, naming the file, when it was written to since it was opened, also by another
+ * name. */
 shoal_status model_map_check(const model_map *map) SHOAL_CHECK_RESULT;
 /* The same for reads of a few bytes, of which there are many: it looks every few milliseconds. */
 shoal_status model_map_glance(model_map *map) SHOAL_CHECK_RESULT;
