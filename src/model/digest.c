@@ -145,29 +145,31 @@ static shoal_status digest_of(int fd, const char *path, told progress, void *con
     return SHOAL_OK;
 }
 
-shoal_status model_map_digest(const model_map *map, told progress, void *context, uint8_t *out) {
+/* The same of what is mapped, which cannot be read where it was cut off. */
+static shoal_status read_mapped(const model_map *map, told progress, void *context,
+                                uint8_t *digest) {
     crypto_generichash_state state;
+    crypto_generichash_init(&state, NULL, 0, SHOAL_DIGEST);
+    for (uint64_t done = 0, n; done < map->bytes; done += n) {
+        n = map->bytes - done < CHUNK ? map->bytes - done : CHUNK;
+        SHOAL_TRY(model_map_check(map));
+        crypto_generichash_update(&state, map->data + done, n);
+        if (progress && !progress(context, done + n, map->bytes))
+            return base_fail(SHOAL_INTERRUPTED, "reading %s was stopped", map->path);
+    }
+    crypto_generichash_final(&state, digest, SHOAL_DIGEST);
+    return SHOAL_OK;
+}
+
+shoal_status model_map_digest(const model_map *map, told progress, void *context, uint8_t *out) {
     struct stat st;
     if (sodium_init() < 0) return base_fail(SHOAL_UNSUPPORTED, "libsodium cannot be used here");
     bool there = !stat(map->path, &st);
     model_stamp now = there ? model_stamp_of(&st) : (model_stamp){0};
     there = there && model_stamp_equal(&now, &map->stamp);
     if (there && is_kept(map->path, &st, out)) return SHOAL_OK;
-    if (map->fd >= 0) { /* which is safe from being cut off meanwhile */
-        SHOAL_TRY(read_all(map->fd, map->path, map->bytes, progress, context, out));
-        SHOAL_TRY(model_map_check(map));
-        if (there) keep(map->path, &st, out);
-        return SHOAL_OK;
-    }
-    crypto_generichash_init(&state, NULL, 0, SHOAL_DIGEST);
-    for (uint64_t done = 0, n; done < map->bytes; done += n) {
-        n = map->bytes - done < CHUNK ? map->bytes - done : CHUNK;
-        SHOAL_TRY(model_map_check(map)); /* what was cut off cannot be read */
-        crypto_generichash_update(&state, map->data + done, n);
-        if (progress && !progress(context, done + n, map->bytes))
-            return base_fail(SHOAL_INTERRUPTED, "reading %s was stopped", map->path);
-    }
-    crypto_generichash_final(&state, out, SHOAL_DIGEST);
+    SHOAL_TRY(map->fd >= 0 ? read_all(map->fd, map->path, map->bytes, progress, context, out)
+                           : read_mapped(map, progress, context, out));
     SHOAL_TRY(model_map_check(map));
     if (there) keep(map->path, &st, out);
     return SHOAL_OK;

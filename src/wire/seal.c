@@ -119,6 +119,8 @@ shoal_status wire_seal_open(wire_seal *seal, const uint8_t *in, size_t n, uint8_
     return SHOAL_OK;
 }
 
+void wire_seal_fini(wire_seal *seal) { sodium_memzero(seal, sizeof *seal); }
+
 static pthread_once_t measured = PTHREAD_ONCE_INIT;
 static double speed;
 
@@ -142,5 +144,3 @@ double wire_sealing_speed(void) {
     pthread_once(&measured, measure);
     return speed;
 }
-
-void wire_seal_fini(wire_seal *seal) { sodium_memzero(seal, sizeof *seal); }

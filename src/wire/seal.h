@@ -47,10 +47,11 @@ void wire_seal_put(wire_seal *seal, const void *in, size_t n, uint8_t *out);
 /* Its n bytes; `out` has room for n - WIRE_SEAL_TAG. Fails with FORMAT. */
 shoal_status wire_seal_open(wire_seal *seal, const uint8_t *in, size_t n,
                             uint8_t *out) SHOAL_CHECK_RESULT;
+/* Zeroes it. */
+void wire_seal_fini(wire_seal *seal);
+
 /* Bytes a second that a core encrypts for a link to another machine (XSalsa20-Poly1305, the cipher
  * of CURVE), measured when it is first asked for, in about a millisecond. Any thread. */
 double wire_sealing_speed(void);
-/* Zeroes it. */
-void wire_seal_fini(wire_seal *seal);
 
 #endif
