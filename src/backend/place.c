@@ -161,15 +161,12 @@ static bool may_share(const backend_places *p, uint32_t output, uint32_t s, uint
     return last < s || (last == s && may_overwrite(p, s, w, v, out));
 }
 
-shoal_status backend_report_in_place(const backend_places *p, const bool *frozen,
-                                     int32_t *in_place) {
+/* Outputs, in the order in which they are written, take over inputs that are done with. own: only
+ * the one of the same number. */
+static void share(const backend_places *p, const bool *frozen, bool own, bool *taken, bool *written,
+                  int32_t *in_place) {
     const shoal_graph *g = graph_of(p);
-    if (!in_place) return SHOAL_OK;
-    /* Inputs that some output has taken over, then outputs that something has been written to. */
-    bool *taken = calloc((size_t)g->n_inputs + g->n_outputs + 1, sizeof *taken);
-    if (!taken) return base_fail(SHOAL_NO_MEMORY, "no memory to place outputs");
-    bool *written = taken + g->n_inputs;
-    for (uint32_t o = 0; o < g->n_outputs; o++) in_place[o] = -1;
+    memset(written, 0, g->n_outputs * sizeof *written);
     for (uint32_t s = 0; s < p->n_steps; s++) {
         const backend_touch step = p->touch(p->context, s);
         for (uint32_t w = 0; w < step.n_writes; w++) {
@@ -178,13 +175,27 @@ shoal_status backend_report_in_place(const backend_places *p, const bool *frozen
             uint32_t o = (uint32_t)value->place;
             if (written[o]) continue;
             written[o] = true;
-            for (uint32_t i = 0; i < g->n_inputs && in_place[o] < 0; i++)
+            uint32_t end = own && o < g->n_inputs ? o + 1 : g->n_inputs;
+            for (uint32_t i = own ? o : 0; i < end && in_place[o] < 0; i++)
                 if (!taken[i] && !(frozen && frozen[i]) && may_share(p, o, s, w, i)) {
                     in_place[o] = (int32_t)i;
                     taken[i] = true;
                 }
         }
     }
+}
+
+shoal_status backend_report_in_place(const backend_places *p, const bool *frozen,
+                                     int32_t *in_place) {
+    const shoal_graph *g = graph_of(p);
+    if (!in_place) return SHOAL_OK;
+    /* Inputs that some output has taken over, then outputs that something has been written to. */
+    bool *taken = calloc((size_t)g->n_inputs + g->n_outputs + 1, sizeof *taken);
+    if (!taken) return base_fail(SHOAL_NO_MEMORY, "no memory to place outputs");
+    for (uint32_t o = 0; o < g->n_outputs; o++) in_place[o] = -1;
+    /* What a loop carries is to stay where it is. */
+    share(p, frozen, true, taken, taken + g->n_inputs, in_place);
+    share(p, frozen, false, taken, taken + g->n_inputs, in_place);
     free(taken);
     return SHOAL_OK;
 }

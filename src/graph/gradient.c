@@ -50,9 +50,33 @@ static bool is_float(const walk *w, uint32_t value) {
     return graph_kind(type_of(&w->m, value)) == 'f';
 }
 
+/* The sum with a box of updates in zeros: of the sum only the box changes, which a backend may do
+ * in place. So the way back of a loop that reads a row in each round adds rows, and not as many
+ * whole tensors. */
+static bool add_box(walk *w, uint32_t *sum, uint32_t gradient) {
+    const shoal_graph *g = graph_data(w->m.g);
+    const shoal_node *made =
+        g->values[gradient].node == SHOAL_NO_NODE ? NULL : &g->nodes[g->values[gradient].node];
+    if (!made || made->op != GRAPH_DYNAMIC_UPDATE_SLICE ||
+        !graph_is_identity(g, made->inputs[0], GRAPH_ADD))
+        return false;
+    uint32_t n = made->n_inputs - 1, inputs[2 + SHOAL_MAX_RANK] = {*sum, *sum};
+    const shoal_type *update = &g->values[made->inputs[1]].type;
+    shoal_attr sizes = graph_ints(SHOAL_ATTR_SLICE_SIZES, update->dims, update->rank);
+    memcpy(inputs + 2, made->inputs + 2, (n - 1) * sizeof *inputs);
+    uint32_t added = made->inputs[1];
+    uint32_t box = node(&w->m, GRAPH_DYNAMIC_SLICE, inputs + 1, n, &sizes, 1, NULL);
+    inputs[1] = add(&w->m, box, added);
+    *sum = node(&w->m, GRAPH_DYNAMIC_UPDATE_SLICE, inputs, n + 1, NULL, 0, NULL);
+    return true;
+}
+
 static void add_to(walk *w, uint32_t value, uint32_t gradient) {
     uint32_t *sum = &w->sums[value];
-    *sum = *sum == GRAPH_NO_VALUE ? gradient : two(&w->m, GRAPH_ADD, *sum, gradient);
+    if (*sum == GRAPH_NO_VALUE)
+        *sum = gradient;
+    else if (w->m.status || !add_box(w, sum, gradient))
+        *sum = two(&w->m, GRAPH_ADD, *sum, gradient);
 }
 
 /* ---- values that are computed again ---- */

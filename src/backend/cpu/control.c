@@ -13,11 +13,6 @@ static size_t bytes_of(const cpu_program *p, uint32_t value) {
     return padded((size_t)base_type_bytes(&p->g->values[value].type));
 }
 
-/* Whether the body of `while` hands a value on as it is. */
-static bool stays(const shoal_graph *body, uint32_t i) {
-    return body->outputs[i] == body->inputs[i];
-}
-
 shoal_status cpu_control_prepare(shoal_device *device, cpu_program *p, cpu_step *step) {
     const shoal_node *node = step->node;
     cpu_control *c = &step->u.control;
@@ -26,14 +21,23 @@ shoal_status cpu_control_prepare(shoal_device *device, cpu_program *p, cpu_step 
     for (uint16_t i = 0; i < node->n_regions; i++) bodies[i] = NULL;
     *c = (cpu_control){.bodies = bodies, .n_bodies = node->n_regions};
     step->run = cpu_control_run;
+    bool loops = node->op == GRAPH_WHILE;
+    int32_t *in_place = base_arena_array(&p->arena, int32_t, node->n_outputs);
+    bool *stays = base_arena_array(&p->arena, bool, node->n_outputs);
+    if (!in_place || !stays) return SHOAL_NO_MEMORY;
     for (uint16_t i = 0; i < node->n_regions; i++) {
         shoal_compile_report report = {.size = sizeof report};
+        if (loops && i == 1) report.in_place = in_place;
         SHOAL_TRY(cpu_program_new(device, node->regions[i], NULL, &report, &bodies[i]));
         if (report.workspace > c->of_bodies) c->of_bodies = padded(report.workspace);
     }
     c->bytes = c->of_bodies;
-    for (uint32_t i = 0; node->op == GRAPH_WHILE && i < node->n_inputs; i++)
-        if (!stays(node->regions[1], i)) c->bytes += bytes_of(p, node->inputs[i]);
+    c->stays = stays;
+    for (uint32_t i = 0; loops && i < node->n_inputs; i++) {
+        const shoal_graph *body = node->regions[1];
+        stays[i] = body->outputs[i] == body->inputs[i] || in_place[i] == (int32_t)i;
+        if (!stays[i]) c->bytes += bytes_of(p, node->inputs[i]);
+    }
     return SHOAL_OK;
 }
 
@@ -70,7 +74,7 @@ static shoal_status run_while(const cpu_run *run, const cpu_step *step) {
         size_t bytes = (size_t)base_type_bytes(&run->program->g->values[node->inputs[i]].type);
         values[0][i] = values[1][i] = run->at[node->first_output + i];
         memcpy(values[0][i], run->at[node->inputs[i]], bytes);
-        if (stays(node->regions[1], i)) continue;
+        if (c->stays[i]) continue;
         values[1][i] = spare;
         spare += padded(bytes);
     }

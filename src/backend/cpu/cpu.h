@@ -394,7 +394,8 @@ typedef struct cpu_control {
     struct cpu_program **bodies;
     uint16_t n_bodies;
     size_t at, bytes; /* its part of the workspace: first that of the bodies, */
-    size_t of_bodies; /* then values of `while` that change */
+    size_t of_bodies; /* then values of `while` that change, */
+    bool *stays;      /* but for those that are handed on as they are, or changed in place */
 } cpu_control;
 
 /* A composite along the rows of dense tensors. Sums over rows are made for `chunk` rows at a time,

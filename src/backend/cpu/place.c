@@ -85,39 +85,66 @@ static bool ends_values(const cpu_program *p, uint32_t s) {
     return ends;
 }
 
-/* Such steps go directly behind those that make what they read, so that it need not be kept: then a
- * step of training has a few gradients at a time and not all. Behind those as well that read the
- * same inputs before, whose memory an output may have. */
-static shoal_status order_steps(cpu_program *p) {
-    /* Per step: the one it goes behind, or itself; per value: the last that wrote or read it. */
-    uint32_t *behind = calloc(2 * (size_t)p->n_steps + p->g->n_values + 1, sizeof *behind);
-    cpu_step *steps = calloc((size_t)p->n_steps + 1, sizeof *steps);
-    if (!behind || !steps) {
-        free(behind);
-        free(steps);
-        return base_fail(SHOAL_NO_MEMORY, "cpu: no memory to order %u steps", p->n_steps);
-    }
-    uint32_t *count = behind + p->n_steps, *users = count + p->n_steps;
+/* The last step that reads what a step updates, if that is behind it and nobody has read the result
+ * by then; else the step itself. first: per value, the first step that reads it. */
+static uint32_t last_before_update(const cpu_program *p, uint32_t s, const uint32_t *first) {
+    const cpu_step *step = &p->steps[s];
+    if (step->n_writes != 1 || !step->n_reads) return s;
+    uint32_t root = cpu_root_of(p, step->reads[0]), last = p->values[root].last;
+    bool later = last > s && last < p->n_steps && last < first[step->writes[0]];
+    return later && cpu_updates_operand(p, step, root) ? last : s;
+}
+
+static void find_first_uses(const cpu_program *p, uint32_t *first) {
+    for (uint32_t v = 0; v < p->g->n_values; v++) first[v] = UINT32_MAX;
+    for (uint32_t s = p->n_steps; s-- > 0;)
+        for (uint32_t i = 0; i < p->steps[s].n_reads; i++)
+            first[cpu_root_of(p, p->steps[s].reads[i])] = s;
+}
+
+/* Where each step goes, by its number in `at`: 2 s is where step s is, 2 s + 1 is behind it. Steps
+ * that end values go directly behind those that make what they read, so that it need not be kept:
+ * then a step of training has a few gradients at a time and not all. Behind those as well that read
+ * the same inputs before, whose memory an output may have. Steps that update an operand in part go
+ * behind those that read it as it was, as they may then do so where it lies. users: per value, the
+ * place + 1 of the last step that wrote it or, of an input, read it. */
+static void choose_places(const cpu_program *p, uint32_t *at, uint32_t *users,
+                          const uint32_t *first) {
     for (uint32_t s = 0; s < p->n_steps; s++) {
         const cpu_step *step = &p->steps[s];
-        uint32_t most = 0; /* of step numbers from 1: 0 is none */
+        uint32_t most = 0, last = last_before_update(p, s, first);
         for (uint32_t i = 0; i < step->n_reads; i++)
             if (users[cpu_root_of(p, step->reads[i])] > most)
                 most = users[cpu_root_of(p, step->reads[i])];
-        behind[s] = most && ends_values(p, s) ? most - 1 : s;
+        at[s] = last > s ? 2 * last + 1 : most && ends_values(p, s) ? most - 1 : 2 * s;
         for (uint32_t i = 0; i < step->n_reads; i++) {
             uint32_t root = cpu_root_of(p, step->reads[i]);
             bool input = p->values[root].kind == BACKEND_INPUT;
-            if (input && users[root] < behind[s] + 1) users[root] = behind[s] + 1;
+            if (input && users[root] < at[s] + 1) users[root] = at[s] + 1;
         }
-        for (uint32_t i = 0; i < step->n_writes; i++) users[step->writes[i]] = behind[s] + 1;
-        if (behind[s] + 1 < p->n_steps) count[behind[s] + 1]++;
+        for (uint32_t i = 0; i < step->n_writes; i++) users[step->writes[i]] = at[s] + 1;
     }
-    for (uint32_t s = 1; s < p->n_steps; s++) count[s] += count[s - 1];
-    for (uint32_t s = 0; s < p->n_steps; s++) steps[count[behind[s]]++] = p->steps[s];
-    memcpy(p->steps, steps, p->n_steps * sizeof *steps);
+}
+
+static shoal_status order_steps(cpu_program *p) {
+    size_t n = p->n_steps, n_values = p->g->n_values;
+    uint32_t *at = calloc(3 * n + 2 * n_values + 1, sizeof *at);
+    cpu_step *steps = calloc(n + 1, sizeof *steps);
+    if (!at || !steps) {
+        free(at);
+        free(steps);
+        return base_fail(SHOAL_NO_MEMORY, "cpu: no memory to order %u steps", p->n_steps);
+    }
+    uint32_t *count = at + n, *users = count + 2 * n, *first = users + n_values;
+    find_first_uses(p, first);
+    choose_places(p, at, users, first);
+    for (size_t s = 0; s < n; s++)
+        if (at[s] + 1 < 2 * n) count[at[s] + 1]++;
+    for (size_t i = 1; i < 2 * n; i++) count[i] += count[i - 1];
+    for (size_t s = 0; s < n; s++) steps[count[at[s]]++] = p->steps[s];
+    memcpy(p->steps, steps, n * sizeof *steps);
     free(steps);
-    free(behind);
+    free(at);
     return SHOAL_OK;
 }
 
