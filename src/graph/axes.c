@@ -93,15 +93,20 @@ AXES(transpose) {
     return SHOAL_OK;
 }
 
-/* An axis taken whole is carried. Of a range every part takes its own from the whole operand. */
+/* An axis taken whole is carried. Of a range every part takes its own. */
 AXES(slice) {
     graph_loops_of_result(&outputs[0], out);
     uint32_t n;
     const int64_t *strides = graph_call_ints(call, SHOAL_ATTR_STRIDES, &n);
-    for (uint32_t i = 0; i < n; i++)
-        out->inputs[0][i] = call->inputs[0].dims[i] == outputs[0].dims[i] && strides[i] == 1
-                                ? (int8_t)i
-                                : GRAPH_WHOLE;
+    const int64_t *starts = graph_call_ints(call, SHOAL_ATTR_START_INDICES, &n);
+    out->part = graph_part_slice;
+    out->ranges = base_arena_array(arena, graph_range, SHOAL_MAX_RANK);
+    if (!out->ranges) return SHOAL_NO_MEMORY;
+    for (uint32_t i = 0; i < n; i++) {
+        bool all = call->inputs[0].dims[i] == outputs[0].dims[i] && strides[i] == 1;
+        out->inputs[0][i] = all ? (int8_t)i : GRAPH_WHOLE;
+        out->ranges[i] = (graph_range){all ? GRAPH_WHOLE : (int8_t)i, starts[i], strides[i]};
+    }
     return SHOAL_OK;
 }
 

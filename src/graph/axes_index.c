@@ -60,12 +60,24 @@ AXES(reverse) {
 
 /* ---- boxes at given indices ---- */
 
-/* An axis that is taken whole is carried; where the box may move, the axis is not cut. */
+/* An axis of the operand alone, whose elements are in some part of it, and each in one: the others
+ * add nothing. */
+static int8_t add_search(graph_axes *out, int64_t extent) {
+    uint32_t loop = out->n_loops++;
+    out->extent[loop] = extent;
+    out->granule[loop] = 1;
+    out->contracted[loop] = true;
+    return (int8_t)loop;
+}
+
+/* An axis that is taken whole is carried; where the box may move, the result's axis is not cut, and
+ * the operand's is searched. */
 AXES(dynamic_slice) {
     graph_loops_of_result(&outputs[0], out);
+    out->part = graph_part_dynamic_slice;
     for (uint32_t i = 0; i < outputs[0].rank; i++) {
         out->granule[i] = outputs[0].dims[i] == call->inputs[0].dims[i];
-        out->inputs[0][i] = out->granule[i] ? (int8_t)i : GRAPH_WHOLE;
+        out->inputs[0][i] = out->granule[i] ? (int8_t)i : add_search(out, call->inputs[0].dims[i]);
     }
     return SHOAL_OK;
 }
@@ -77,20 +89,24 @@ LOCALISE(dynamic_slice) {
     return SHOAL_OK;
 }
 
+/* Of an update that may lie anywhere along an axis each part takes what falls into it. */
 AXES(dynamic_update_slice) {
     graph_loops_of_result(&outputs[0], out);
+    out->part = graph_part_dynamic_update_slice;
     for (uint32_t i = 0; i < outputs[0].rank; i++) {
-        out->granule[i] = outputs[0].dims[i] == call->inputs[1].dims[i];
+        bool all = outputs[0].dims[i] == call->inputs[1].dims[i];
         out->inputs[0][i] = (int8_t)i;
-        out->inputs[1][i] = out->granule[i] ? (int8_t)i : GRAPH_WHOLE;
+        out->inputs[1][i] = all ? (int8_t)i : GRAPH_WHOLE;
     }
     return SHOAL_OK;
 }
 
 /* Axes of the indices are carried, with the operand's batching axes; axes of the operand that are
- * taken whole, too. The others of the operand are needed whole, those of the result not cut. */
+ * taken whole, too. Those of which an index says one element are searched. The others of the
+ * operand are needed whole, those of the result not cut. */
 AXES(gather) {
-    uint32_t n_offset, n_dropped, n_batching, n;
+    uint32_t n_offset, n_dropped, n_batching, n_map, n;
+    const int64_t *map = graph_call_ints(call, SHOAL_ATTR_START_INDEX_MAP, &n_map);
     const int64_t *offset = graph_call_ints(call, SHOAL_ATTR_OFFSET_DIMS, &n_offset);
     const int64_t *dropped = graph_call_ints(call, SHOAL_ATTR_COLLAPSED_SLICE_DIMS, &n_dropped);
     const int64_t *left = graph_call_ints(call, SHOAL_ATTR_OPERAND_BATCHING_DIMS, &n_batching);
@@ -106,7 +122,10 @@ AXES(gather) {
         out->inputs[1][at++] = (int8_t)loop;
     }
     for (uint32_t i = 0; i < n_batching; i++) out->inputs[0][left[i]] = out->inputs[1][right[i]];
+    out->part = graph_part_gather;
     for (uint32_t i = 0, at = 0; i < call->inputs[0].rank; i++) {
+        if (graph_has(dropped, n_dropped, i) && graph_has(map, n_map, i))
+            out->inputs[0][i] = add_search(out, call->inputs[0].dims[i]);
         if (graph_has(dropped, n_dropped, i) || graph_has(left, n_batching, i)) continue;
         int64_t loop = offset[at++];
         out->granule[loop] = sizes[i] == call->inputs[0].dims[i];
@@ -122,7 +141,7 @@ LOCALISE(gather) {
     if (!sizes) return SHOAL_NO_MEMORY;
     for (uint32_t i = 0; i < call->inputs[0].rank; i++) {
         int8_t loop = axes->inputs[0][i];
-        if (loop == GRAPH_WHOLE) continue;
+        if (loop == GRAPH_WHOLE || axes->contracted[loop]) continue;
         sizes[i] = graph_has(batching, n, i) ? size[loop] > 0 : size[loop];
     }
     return SHOAL_OK;
@@ -157,8 +176,9 @@ static void scatter_along_indices(const graph_call *call, bool joins, graph_axes
 }
 
 /* Loops are the input's axes, and those that updates and indices have in common. Batching axes, and
- * window axes that updates have whole and no index moves along, are carried; the input's others are
- * not cut. For parts along the indices the same holds as for those of a reduction. */
+ * window axes that updates have whole and no index moves along, are carried; of one along which an
+ * index says one element each part takes the updates that fall into it; the input's others are not
+ * cut. For parts along the indices the same holds as for those of a reduction. */
 AXES(scatter) {
     uint32_t n = (call->n_inputs - 1) / 2, n_window, n_dropped, n_batching, n_map;
     const int64_t *window = graph_call_ints(call, SHOAL_ATTR_UPDATE_WINDOW_DIMS, &n_window);
@@ -174,13 +194,15 @@ AXES(scatter) {
     graph_whole(updates, of_updates);
     graph_whole(&call->inputs[n], out->inputs[n]);
     for (uint32_t i = 0, at = 0; i < input->rank; i++) {
-        out->granule[i] = 0;
-        if (graph_has(left, n_batching, i) || graph_has(dropped, n_dropped, i)) continue;
+        bool alone = graph_has(dropped, n_dropped, i);
+        out->granule[i] = alone && graph_has(map, n_map, i);
+        if (graph_has(left, n_batching, i) || alone) continue;
         int64_t axis = window[at++];
         if (updates->dims[axis] != input->dims[i] || graph_has(map, n_map, i)) continue;
         out->granule[i] = 1;
         of_updates[axis] = (int8_t)i;
     }
+    out->part = graph_part_scatter;
     scatter_along_indices(call, joins, out);
     for (uint32_t k = 0; k < n; k++) {
         for (uint32_t i = 0; i < input->rank; i++)

@@ -83,18 +83,27 @@ static void check_part(fixture *f, uint32_t value, uint64_t *random) {
         start[i] *= axes.granule[i];
         size[i] *= axes.granule[i];
     }
-    graph_call part = call;
-    ok(graph_localise(&call, &axes, start, size, &f->arena, &part.attrs, &part.n_attrs));
-    shoal_type *types = base_arena_array(&f->arena, shoal_type, call.n_inputs), result;
+    const int64_t from[SHOAL_MAX_RANK] = {0};
+    uint32_t *inputs = base_arena_array(&f->arena, uint32_t, call.n_inputs), result;
+    graph *g;
+    ok(graph_new(0, &g));
     for (uint32_t k = 0; k < call.n_inputs; k++)
-        types[k] = share(&call.inputs[k], &axes, axes.inputs[k], size);
-    part.inputs = types;
-    uint16_t n;
-    ok(graph_infer(&part, &result, 1, &n));
+        inputs[k] = test_input(g, share(&call.inputs[k], &axes, axes.inputs[k], size));
+    const shoal_graph *body = call.n_regions ? call.regions[0] : NULL;
+    if (body) {
+        graph *copy;
+        ok(graph_add_region(g, &copy));
+        ok(graph_extract(body, body->inputs, body->n_inputs, body->outputs, body->n_outputs, copy));
+        body = graph_data(copy);
+    }
+    graph_part part = {g, &call, &axes, start, size, inputs, from, &body};
+    ok(graph_add_part(&part, &f->arena, &result));
     shoal_type expected =
         share(&graph_data(f->g)->values[value].type, &axes, axes.outputs[0], size);
     char is[BASE_TYPE_TEXT], should[BASE_TYPE_TEXT];
-    assert_string_equal(base_type_text(&result, is), base_type_text(&expected, should));
+    assert_string_equal(base_type_text(&graph_data(g)->values[result].type, is),
+                        base_type_text(&expected, should));
+    graph_destroy(&g);
 }
 
 static void rule(fixture *f, uint32_t value, const char *expected) {
@@ -198,10 +207,10 @@ static void scatters(void **state) {
         const char *rule;
         int32_t initial;
     } cases[] = {
-        {GRAPH_ADD, "5! 3 4+ 2+: 0 1 | 2 3 | 2 3 1 -> 0 1", 0},
-        {GRAPH_MULTIPLY, "5! 3 4+ 2+: 0 1 | 2 3 | 2 3 1 -> 0 1", 0},
-        {GRAPH_MAXIMUM, "5! 3 4+ 2+: 0 1 | 2 3 | 2 3 1 -> 0 1", -1},
-        {GRAPH_SUBTRACT, "5! 3: 0 1 | * * | * * 1 -> 0 1", -1},
+        {GRAPH_ADD, "5 3 4+ 2+: 0 1 | 2 3 | 2 3 1 -> 0 1", 0},
+        {GRAPH_MULTIPLY, "5 3 4+ 2+: 0 1 | 2 3 | 2 3 1 -> 0 1", 0},
+        {GRAPH_MAXIMUM, "5 3 4+ 2+: 0 1 | 2 3 | 2 3 1 -> 0 1", -1},
+        {GRAPH_SUBTRACT, "5 3: 0 1 | * * | * * 1 -> 0 1", -1},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         fixture f = begin();
@@ -224,6 +233,26 @@ static void scatters(void **state) {
         if (axes.n_loops > 2) assert_int_equal(axes.combine, cases[i].op);
         end(&f);
     }
+}
+
+/* Boxes and rows that may be anywhere: the operand is searched in parts. */
+static void searches(void **state) {
+    fixture f = begin();
+    uint32_t x = test_input(f.g, T(F32, 6, 5, 3)), i = test_input(f.g, SCALAR(I32));
+    uint32_t u = test_input(f.g, T(F32, 2, 5, 1)), at = test_input(f.g, T(I32, 4, 2));
+    rule(&f,
+         test_add(f.g, GRAPH_DYNAMIC_SLICE, VALUES(x, i, i, i), ATTRS(INTS(SLICE_SIZES, 2, 5, 1))),
+         "2! 5 1! 6+ 3+: 3 1 4 |  |  |  -> 0 1 2");
+    rule(&f, test_add(f.g, GRAPH_DYNAMIC_UPDATE_SLICE, VALUES(x, u, i, i, i), NULL, 0),
+         "6 5 3: 0 1 2 | * 1 * |  |  |  -> 0 1 2");
+    rule(&f,
+         test_add(f.g, GRAPH_GATHER, VALUES(x, at),
+                  ATTRS(INTS(OFFSET_DIMS, 1), INTS(COLLAPSED_SLICE_DIMS, 0, 2),
+                        NONE(OPERAND_BATCHING_DIMS), NONE(START_INDICES_BATCHING_DIMS),
+                        INTS(START_INDEX_MAP, 2, 0), graph_int(SHOAL_ATTR_INDEX_VECTOR_DIM, 1),
+                        INTS(SLICE_SIZES, 1, 5, 1))),
+         "4 5 6+ 3+: 2 1 3 | 0 * -> 0 1");
+    end(&f);
 }
 
 static void products(void **state) {
@@ -361,11 +390,12 @@ static void identities(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(carried),           cmocka_unit_test(shapes),
-        cmocka_unit_test(reshapes),          cmocka_unit_test(reductions),
-        cmocka_unit_test(scatters),          cmocka_unit_test(products),
-        cmocka_unit_test(created),           cmocka_unit_test(parts_of_slices),
-        cmocka_unit_test(exchange_has_none), cmocka_unit_test(identities),
+        cmocka_unit_test(carried),         cmocka_unit_test(shapes),
+        cmocka_unit_test(reshapes),        cmocka_unit_test(reductions),
+        cmocka_unit_test(scatters),        cmocka_unit_test(searches),
+        cmocka_unit_test(products),        cmocka_unit_test(created),
+        cmocka_unit_test(parts_of_slices), cmocka_unit_test(exchange_has_none),
+        cmocka_unit_test(identities),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

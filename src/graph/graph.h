@@ -40,6 +40,15 @@ const shoal_attr *graph_call_attr(const graph_call *call, shoal_attr_key key);
 
 enum { GRAPH_MAX_LOOPS = 16, GRAPH_WHOLE = -1, GRAPH_ANY_REGIONS = 0xffff };
 
+struct graph_part;
+
+/* Of an axis of an operand that is GRAPH_WHOLE, but of which a part reads a range only: element j
+ * of the loop is number first + j * step of the axis. loop: GRAPH_WHOLE where nothing is known. */
+typedef struct graph_range {
+    int8_t loop;
+    int64_t first, step;
+} graph_range;
+
 /* The axis rule of one node: its iteration space, and where each operand's and result's axes lie
  * in it. Lowering reads only this. An axis of an operand that is GRAPH_WHOLE is needed in full by
  * every part; an axis of a result is never GRAPH_WHOLE. A loop that no result axis maps to is
@@ -60,7 +69,23 @@ typedef struct graph_axes {
     int32_t initial;
     int8_t (*inputs)[SHOAL_MAX_RANK];  /* [n_inputs][rank]: loop or GRAPH_WHOLE */
     int8_t (*outputs)[SHOAL_MAX_RANK]; /* [n_outputs][rank] */
+    graph_range *ranges;               /* of the first operand's axes; NULL: there are none */
+    /* Makes a part, of nodes appended to a graph, from the attributes that graph_localise gives,
+     * and sets the value of the first result. NULL: the call with these attributes. */
+    shoal_status (*part)(const struct graph_part *p, shoal_attr *attrs, uint16_t n_attrs,
+                         uint32_t *first);
 } graph_axes;
+
+/* A part of a call, that is to be made. */
+typedef struct graph_part {
+    graph *g;
+    const graph_call *call; /* the whole */
+    const graph_axes *axes;
+    const int64_t *start, *size;       /* per loop */
+    const uint32_t *inputs;            /* what there is of each operand, values of g */
+    const int64_t *from;               /* where that of the first operand begins, in the whole */
+    const shoal_graph *const *regions; /* of g */
+} graph_part;
 
 /* What a rule of a gradient works with: a node, the gradients of its results, and the graph that it
  * appends to. Values are values of `g`. */
@@ -147,6 +172,8 @@ shoal_status graph_infer(const graph_call *call, shoal_type *outputs, uint16_t m
 uint16_t graph_result_room(const graph_call *call);
 /* The greatest common divisor of numbers above 0. */
 int64_t graph_common(int64_t a, int64_t b);
+/* Whether an operation only picks elements of its operands: it reads as many as it makes. */
+bool graph_picks(uint16_t op);
 double graph_cost(const graph_call *call, const shoal_type *outputs, uint16_t n_outputs);
 shoal_status graph_axes_of(const graph_call *call, const shoal_type *outputs, uint16_t n_outputs,
                            base_arena *arena, graph_axes *out) SHOAL_CHECK_RESULT;
@@ -155,6 +182,10 @@ shoal_status graph_axes_of(const graph_call *call, const shoal_type *outputs, ui
 shoal_status graph_localise(const graph_call *call, const graph_axes *axes, const int64_t *start,
                             const int64_t *size, base_arena *arena, const shoal_attr **attrs,
                             uint16_t *n_attrs) SHOAL_CHECK_RESULT;
+/* Appends the nodes that compute a part; *first is the value of its first result, behind which the
+ * others follow. The arena is for attributes. */
+shoal_status graph_add_part(const graph_part *p, base_arena *arena,
+                            uint32_t *first) SHOAL_CHECK_RESULT;
 /* Whether a value is a constant whose elements are all the identity of `combine` (0 for add, 1 for
  * multiply, the least for maximum, …). */
 bool graph_is_identity(const shoal_graph *g, uint32_t value, uint16_t combine);

@@ -327,6 +327,10 @@ shoal_status graph_infer(const graph_call *call, shoal_type *outputs, uint16_t m
     return SHOAL_OK;
 }
 
+bool graph_picks(uint16_t op) {
+    return op == GRAPH_SLICE || op == GRAPH_DYNAMIC_SLICE || op == GRAPH_GATHER;
+}
+
 double graph_cost(const graph_call *call, const shoal_type *outputs, uint16_t n_outputs) {
     const graph_op_def *def = graph_op(call->op);
     if (def->cost) return def->cost(call, outputs, n_outputs);
@@ -357,4 +361,12 @@ shoal_status graph_localise(const graph_call *call, const graph_axes *axes, cons
     *n_attrs = call->n_attrs;
     if (!def->localise) return SHOAL_OK;
     return def->localise(call, axes, start, size, arena, copy, n_attrs);
+}
+
+shoal_status graph_add_part(const graph_part *p, base_arena *arena, uint32_t *first) {
+    const shoal_attr *attrs;
+    uint16_t n_attrs;
+    SHOAL_TRY(graph_localise(p->call, p->axes, p->start, p->size, arena, &attrs, &n_attrs));
+    if (p->axes->part) return p->axes->part(p, (shoal_attr *)attrs, n_attrs, first);
+    return graph_part_call(p, p->inputs, attrs, n_attrs, first);
 }

@@ -182,6 +182,18 @@ LOCALISE(gather);
 LOCALISE(random);
 LOCALISE(source);
 
+#define PART(name)                                                                                 \
+    shoal_status graph_part_##name(const graph_part *p, shoal_attr *attrs, uint16_t n_attrs,       \
+                                   uint32_t *first)
+PART(slice);
+PART(dynamic_slice);
+PART(dynamic_update_slice);
+PART(gather);
+PART(scatter);
+/* The operation itself, with other operands and attributes. */
+shoal_status graph_part_call(const graph_part *p, const uint32_t *inputs, const shoal_attr *attrs,
+                             uint16_t n_attrs, uint32_t *first);
+
 shoal_attr *graph_find_attr(shoal_attr *attrs, uint16_t n, shoal_attr_key key);
 /* Adds an attribute of a new key; there is room for it. */
 void graph_insert_attr(shoal_attr *attrs, uint16_t *n, shoal_attr attr);

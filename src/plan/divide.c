@@ -1,9 +1,7 @@
 /* Choosing how the loops of a node are divided over slots.
  *
  * Candidates are divisions that follow from where the operands lie, from where the result is
- * wanted, from the pool's weights, and each slot alone; the cheapest is taken. A layout becomes a
- * division through the axis rule (lift), and a division becomes layouts the same way back
- * (project). */
+ * wanted, from the pool's weights, and each slot alone; the cheapest is taken. */
 #include "plan/draft.h"
 
 #include <math.h>
@@ -49,9 +47,13 @@ plan_work plan_call_work(const shoal_graph *g, const shoal_node *node, const gra
     const shoal_type *first = call->n_inputs ? &call->inputs[0] : n_outputs ? outputs : NULL;
     plan_work work = {.flops = graph_cost(call, outputs, n_outputs)};
     work.products = first ? base_figure_of((shoal_dtype)first->dtype) : BASE_PRODUCTS_F32;
-    for (uint32_t i = 0; i < call->n_inputs; i++)
-        work.bytes += (double)base_type_bytes(&call->inputs[i]);
     for (uint32_t i = 0; i < n_outputs; i++) work.bytes += (double)base_type_bytes(&outputs[i]);
+    double made = work.bytes;
+    /* What picks elements reads no more than it makes. */
+    for (uint32_t i = 0; i < call->n_inputs; i++) {
+        double bytes = (double)base_type_bytes(&call->inputs[i]);
+        work.bytes += graph_picks(call->op) ? fmin(bytes, made) : bytes;
+    }
     return work;
 }
 
@@ -129,160 +131,6 @@ double plan_load_seconds(const plan_draft *d, const plan_load *load) {
     return worst;
 }
 
-/* ---- which loops may be cut ---- */
-
-/* Whether parts of the contracted loops may be joined by `combine`: each part starts from the
- * initial operand, if there is one, so that only an identity leaves the result as it is. */
-static bool may_contract(const plan_draft *d, uint32_t n, const graph_axes *axes) {
-    if (axes->initial < 0) return true;
-    uint32_t value = d->g->nodes[n].inputs[axes->initial], node = d->g->values[value].node;
-    for (; node != SHOAL_NO_NODE && d->g->nodes[node].op == GRAPH_PLACE;
-         node = d->g->values[value].node)
-        value = d->g->nodes[node].inputs[0];
-    return graph_is_identity(d->g, value, axes->combine);
-}
-
-/* ---- lift and project ---- */
-
-/* An empty division: every loop whole, no slots yet. */
-static shoal_status start(base_arena *arena, const graph_axes *axes, uint32_t room,
-                          plan_layout *out) {
-    *out = (plan_layout){.rank = axes->n_loops};
-    int64_t *ends = base_arena_array(arena, int64_t, 2 * (size_t)axes->n_loops);
-    out->slots = base_arena_array(arena, uint32_t, room);
-    out->coords = base_arena_array(arena, uint32_t, (size_t)room * (axes->n_loops + 1));
-    if (!ends || !out->slots || !out->coords) return SHOAL_NO_MEMORY;
-    for (uint32_t l = 0; l <= axes->n_loops; l++) out->parts[l] = 1;
-    for (uint32_t l = 0; l < axes->n_loops; l++) {
-        ends[2 * l + 1] = axes->extent[l];
-        out->cuts[l] = ends + 2 * (size_t)l;
-    }
-    return SHOAL_OK;
-}
-
-/* Whether every box of a division has an owner. */
-static bool covered(const plan_layout *division) {
-    unsigned char owned[PLAN_MAX_PARTS];
-    size_t boxes = 1, seen = 0;
-    for (uint32_t l = 0; l < division->rank; l++) {
-        boxes *= division->parts[l];
-        if (boxes > division->n_slots || boxes > PLAN_MAX_PARTS) return false;
-    }
-    memset(owned, 0, boxes);
-    for (uint32_t i = 0; i < division->n_slots; i++) {
-        size_t box = 0;
-        for (uint32_t l = 0; l < division->rank; l++)
-            box = box * division->parts[l] + division->coords[(size_t)i * (division->rank + 1) + l];
-        seen += !owned[box];
-        owned[box] = 1;
-    }
-    return division->n_slots > 0 && seen == boxes;
-}
-
-/* The cut points of an axis as those of its loop, in proportion; *out NULL when the loop may not be
- * cut there. */
-static shoal_status loop_cuts(base_arena *arena, const graph_axes *axes, uint32_t loop,
-                              const int64_t *cuts, uint32_t parts, const int64_t **out) {
-    int64_t length = cuts[parts], extent = axes->extent[loop], *made = NULL;
-    *out = NULL;
-    if (axes->granule[loop] < 1 || !length != !extent) return SHOAL_OK;
-    int64_t common = length ? graph_common(length, extent) : 1;
-    if (length != extent) {
-        made = base_arena_array(arena, int64_t, (size_t)parts + 1);
-        if (!made) return SHOAL_NO_MEMORY;
-    }
-    for (uint32_t i = 0; i <= parts; i++) {
-        if (made && cuts[i] % (length / common)) return SHOAL_OK;
-        int64_t at = made ? cuts[i] / (length / common) * (extent / common) : cuts[i];
-        if (at % axes->granule[loop]) return SHOAL_OK;
-        if (made) made[i] = at;
-    }
-    *out = made ? made : cuts;
-    return SHOAL_OK;
-}
-
-/* The other way round: the granule has seen to it that the points are whole numbers. */
-static const int64_t *axis_cuts(base_arena *arena, const graph_axes *axes, uint32_t loop,
-                                const plan_layout *division, int64_t length) {
-    const int64_t *cuts = division->cuts[loop];
-    int64_t extent = axes->extent[loop];
-    if (length == extent) return cuts;
-    int64_t common = graph_common(length, extent);
-    int64_t *made = base_arena_array(arena, int64_t, (size_t)division->parts[loop] + 1);
-    for (uint32_t i = 0; made && i <= division->parts[loop]; i++)
-        made[i] = cuts[i] / (extent / common) * (length / common);
-    return made;
-}
-
-shoal_status plan_lift(plan_draft *d, base_arena *arena, uint32_t n, const graph_axes *axes,
-                       const plan_layout *layout, const int8_t *map, plan_layout *out,
-                       bool *valid) {
-    SHOAL_TRY(start(arena, axes, layout->n_slots, out));
-    uint32_t *slots = (uint32_t *)out->slots, *coords = (uint32_t *)out->coords;
-    int axis_of[GRAPH_MAX_LOOPS];
-    bool contract = may_contract(d, n, axes);
-    for (uint32_t l = 0; l < axes->n_loops; l++) axis_of[l] = -1;
-    for (uint32_t a = 0; a < layout->rank; a++) {
-        int loop = map[a];
-        if (loop == GRAPH_WHOLE || layout->parts[a] == 1) continue;
-        if (axes->contracted[loop] && !contract) continue;
-        const int64_t *cuts;
-        SHOAL_TRY(loop_cuts(arena, axes, (uint32_t)loop, layout->cuts[a], layout->parts[a], &cuts));
-        if (!cuts) continue;
-        axis_of[loop] = (int)a;
-        out->parts[loop] = layout->parts[a];
-        out->cuts[loop] = cuts;
-        out->given = layout->given;
-    }
-    if (layout->n_slots == 1) out->given = layout->given;
-    for (uint32_t i = 0; i < layout->n_slots; i++) {
-        uint32_t at = plan_pool_index(d, layout->slots[i]);
-        if (!d->eligible[at]) continue;
-        slots[out->n_slots] = layout->slots[i];
-        for (uint32_t l = 0; l < axes->n_loops; l++)
-            if (axis_of[l] >= 0)
-                coords[(size_t)out->n_slots * (axes->n_loops + 1) + l] =
-                    layout->coords[(size_t)i * (layout->rank + 1) + (uint32_t)axis_of[l]];
-        out->n_slots++;
-    }
-    *valid = covered(out);
-    return SHOAL_OK;
-}
-
-shoal_status plan_project(base_arena *arena, const graph_axes *axes, const plan_layout *division,
-                          const shoal_type *type, const int8_t *map, bool summands,
-                          plan_layout *out) {
-    uint32_t rank = type->rank, loops = axes->n_loops;
-    *out = (plan_layout){.rank = rank, .n_slots = division->n_slots, .slots = division->slots};
-    out->given = division->given;
-    out->combine = summands ? axes->combine : 0;
-    int64_t *ends = base_arena_array(arena, int64_t, 2 * (size_t)rank);
-    uint32_t *coords = base_arena_array(arena, uint32_t, (size_t)out->n_slots * (rank + 1));
-    if (!ends || !coords) return SHOAL_NO_MEMORY;
-    for (uint32_t a = 0; a < rank; a++) {
-        bool cut = map[a] != GRAPH_WHOLE && division->parts[map[a]] > 1;
-        ends[2 * a + 1] = type->dims[a];
-        out->parts[a] = cut ? division->parts[map[a]] : 1;
-        out->cuts[a] = cut ? axis_cuts(arena, axes, (uint32_t)map[a], division, type->dims[a])
-                           : ends + 2 * (size_t)a;
-        if (!out->cuts[a]) return SHOAL_NO_MEMORY;
-        for (uint32_t i = 0; i < out->n_slots && cut; i++)
-            coords[(size_t)i * (rank + 1) + a] =
-                division->coords[(size_t)i * (loops + 1) + (uint32_t)map[a]];
-    }
-    out->parts[rank] = 1;
-    for (uint32_t l = 0; l < loops && summands; l++) {
-        if (!axes->contracted[l] || division->parts[l] == 1) continue;
-        out->parts[rank] *= division->parts[l];
-        for (uint32_t i = 0; i < out->n_slots; i++) {
-            uint32_t *at = &coords[(size_t)i * (rank + 1) + rank];
-            *at = *at * division->parts[l] + division->coords[(size_t)i * (loops + 1) + l];
-        }
-    }
-    out->coords = coords;
-    return SHOAL_OK;
-}
-
 /* ---- candidates ---- */
 
 typedef struct candidates {
@@ -302,7 +150,8 @@ static shoal_status add_lift(plan_draft *d, base_arena *arena, uint32_t n, const
     if (c->n_lifts == MOST_FOLLOWED) return SHOAL_OK;
     plan_layout *lift = &c->lifts[c->n_lifts];
     bool valid;
-    SHOAL_TRY(plan_lift(d, arena, n, axes, layout, axes->inputs[operand], lift, &valid));
+    SHOAL_TRY(plan_lift(d, arena, n, axes, layout, axes->inputs[operand],
+                        operand ? NULL : axes->ranges, lift, &valid));
     for (uint32_t i = 0; i < c->n_lifts && valid; i++) {
         if (!plan_layout_equal(&c->lifts[i], lift)) continue;
         c->charge[i] = fmin(c->charge[i], charge);
@@ -379,7 +228,7 @@ static shoal_status join(const plan_draft *d, base_arena *arena, const graph_axe
         for (uint32_t s = 0; s < cutting[i]->n_slots; s++)
             where[i][plan_pool_index(d, cutting[i]->slots[s])] = s + 1;
     }
-    SHOAL_TRY(start(arena, axes, cutting[0]->n_slots, out));
+    SHOAL_TRY(plan_division(arena, axes, cutting[0]->n_slots, out));
     uint32_t *slots = (uint32_t *)out->slots, *coords = (uint32_t *)out->coords;
     for (uint32_t l = 0; l < loops; l++)
         if (by[l]) {
@@ -398,7 +247,7 @@ static shoal_status join(const plan_draft *d, base_arena *arena, const graph_axe
                     by[l]->coords[(size_t)(where[by_index[l]][at] - 1) * (loops + 1) + l];
         slots[out->n_slots++] = cutting[0]->slots[s];
     }
-    *valid = covered(out);
+    *valid = plan_covered(out);
     return SHOAL_OK;
 }
 
@@ -472,8 +321,7 @@ static shoal_status offer(plan_draft *d, uint32_t n, const graph_axes *axes, con
             again = node->inputs[b] == value &&
                     !memcmp(axes->inputs[b], axes->inputs[o], d->g->values[value].type.rank);
         if (again) continue;
-        SHOAL_TRY(plan_project(&d->scratch, axes, division, &d->g->values[value].type,
-                               axes->inputs[o], false, &need));
+        SHOAL_TRY(plan_operand_layout(d, &d->scratch, n, axes, division, o, &need));
         SHOAL_TRY(plan_need_cost(d, value, &need, &more, &moved));
         plan_load_add(d, &load, &need, value, NULL);
         coming += more;
@@ -482,8 +330,8 @@ static shoal_status offer(plan_draft *d, uint32_t n, const graph_axes *axes, con
     for (uint32_t o = 0; o < node->n_outputs; o++) {
         plan_layout result;
         uint32_t value = node->first_output + o;
-        SHOAL_TRY(plan_project(&d->scratch, axes, division, &d->g->values[value].type,
-                               axes->outputs[o], true, &result));
+        SHOAL_TRY(
+            plan_result_layout(&d->scratch, axes, division, &d->g->values[value].type, o, &result));
         bool partial = result.parts[result.rank] > 1; /* joined when all of it is there */
         SHOAL_TRY(add_result_cost(d, value, &result, partial ? &seconds : &leaving, &bytes));
         plan_load_add(d, &load, &result, value, NULL);
@@ -504,7 +352,7 @@ static shoal_status offer(plan_draft *d, uint32_t n, const graph_axes *axes, con
 static shoal_status cut_loop(plan_draft *d, const graph_axes *axes, const plan_work *work,
                              uint32_t loop, int64_t granule, plan_layout *out) {
     uint32_t n = 0, kept = 0;
-    SHOAL_TRY(start(&d->scratch, axes, d->pool->n_slots, out));
+    SHOAL_TRY(plan_division(&d->scratch, axes, d->pool->n_slots, out));
     double *weights = base_arena_array(&d->scratch, double, d->pool->n_slots);
     int64_t *cuts = base_arena_array(&d->scratch, int64_t, (size_t)d->pool->n_slots + 1);
     if (!weights || !cuts) return SHOAL_NO_MEMORY;
@@ -534,7 +382,7 @@ static shoal_status cut_loop(plan_draft *d, const graph_axes *axes, const plan_w
 static shoal_status offer_own(plan_draft *d, uint32_t n, const graph_axes *axes,
                               const plan_work *work, candidates *c) {
     plan_layout division;
-    bool contract = may_contract(d, n, axes);
+    bool contract = plan_may_contract(d, n, axes);
     double charge = d->pool->link_delay;
     for (uint32_t l = 0; l < axes->n_loops; l++) {
         int64_t granule = plan_loop_granule(d, n, axes, l);
@@ -578,7 +426,8 @@ shoal_status plan_divide(plan_draft *d, uint32_t n, const graph_axes *axes, plan
     for (uint32_t o = 0; o < node->n_outputs; o++) {
         const plan_layout *want = d->values[node->first_output + o].want;
         if (!want) continue;
-        SHOAL_TRY(plan_lift(d, &d->scratch, n, axes, want, axes->outputs[o], &division, &valid));
+        SHOAL_TRY(
+            plan_lift(d, &d->scratch, n, axes, want, axes->outputs[o], NULL, &division, &valid));
         if (valid) SHOAL_TRY(offer(d, n, axes, &work, 0, &division, &c));
     }
     SHOAL_TRY(offer_own(d, n, axes, &work, &c));

@@ -90,7 +90,7 @@ shoal_status plan_add_form(plan_draft *d, uint32_t value, const plan_layout *lay
     plan_form *form = base_arena_array(&d->arena, plan_form, 1);
     plan_forms *cell = base_arena_array(&d->arena, plan_forms, 1);
     if (!form || !cell) return SHOAL_NO_MEMORY;
-    *form = (plan_form){.layout = *layout, .value = value};
+    *form = (plan_form){.layout = *layout, .value = value, .covers = plan_covered(layout)};
     SHOAL_TRY(plan_form_slots(d, form));
     cell->form = form;
     plan_forms **end = &d->values[value].forms;
@@ -372,8 +372,8 @@ static shoal_status offer_compute(plan_draft *d, uint32_t value, const plan_layo
     route r = {.kind = COMPUTE};
     bool valid;
     SHOAL_TRY(plan_node_axes(d, v->node, &r.axes));
-    SHOAL_TRY(plan_lift(d, &d->scratch, v->node, r.axes, to, r.axes->outputs[v->index], &r.division,
-                        &valid));
+    SHOAL_TRY(plan_lift(d, &d->scratch, v->node, r.axes, to, r.axes->outputs[v->index], NULL,
+                        &r.division, &valid));
     if (!valid || r.division.n_slots != to->n_slots) return SHOAL_OK;
     plan_work work;
     double seconds;
@@ -382,9 +382,7 @@ static shoal_status offer_compute(plan_draft *d, uint32_t value, const plan_layo
     r.seconds = plan_compute_seconds(d, r.axes, &r.division, &work, NULL);
     for (uint32_t o = 0; o < node->n_inputs; o++) {
         plan_layout need;
-        const shoal_type *type = &d->g->values[node->inputs[o]].type;
-        SHOAL_TRY(
-            plan_project(&d->scratch, r.axes, &r.division, type, r.axes->inputs[o], false, &need));
+        SHOAL_TRY(plan_operand_layout(d, &d->scratch, v->node, r.axes, &r.division, o, &need));
         SHOAL_TRY(plan_need_cost(d, node->inputs[o], &need, &seconds, &bytes));
         r.seconds += seconds;
         r.bytes += bytes;
@@ -404,7 +402,8 @@ static shoal_status find_route(plan_draft *d, uint32_t value, const plan_layout 
         }
     n = 0;
     for (const plan_forms *f = held->forms; f && n++ < PLAN_MOST_SOURCES; f = f->next)
-        if (f->form->hops < MOST_HOPS) SHOAL_TRY(offer_form(d, value, to, f->form, best));
+        if (f->form->hops < MOST_HOPS && f->form->covers)
+            SHOAL_TRY(offer_form(d, value, to, f->form, best));
     if (held->deferred) SHOAL_TRY(offer_compute(d, value, to, best));
     return SHOAL_OK;
 }
@@ -453,15 +452,13 @@ shoal_status plan_add_compute(plan_draft *d, uint32_t n, const graph_axes *axes,
     made.outputs = base_arena_array(&d->arena, plan_form *, node->n_outputs);
     if (!made.inputs || !made.outputs) return SHOAL_NO_MEMORY;
     for (uint32_t i = 0; i < node->n_inputs; i++) {
-        const shoal_type *type = &d->g->values[node->inputs[i]].type;
-        SHOAL_TRY(plan_project(&d->arena, made.axes, &made.division, type, made.axes->inputs[i],
-                               false, &layout));
+        SHOAL_TRY(plan_operand_layout(d, &d->arena, n, made.axes, &made.division, i, &layout));
         SHOAL_TRY(plan_need(d, node->inputs[i], &layout, &made.inputs[i]));
     }
     for (uint32_t i = 0; i < node->n_outputs; i++) {
         uint32_t value = node->first_output + i;
-        SHOAL_TRY(plan_project(&d->arena, made.axes, &made.division, &d->g->values[value].type,
-                               made.axes->outputs[i], true, &layout));
+        SHOAL_TRY(plan_result_layout(&d->arena, made.axes, &made.division,
+                                     &d->g->values[value].type, i, &layout));
         SHOAL_TRY(plan_add_form(d, value, &layout, &made.outputs[i]));
     }
     SHOAL_TRY(add_step(d, &step));

@@ -22,6 +22,7 @@ typedef struct plan_form {
     uint32_t *unjoined;
     uint16_t combine;
     uint32_t hops;              /* exchanges that have led to it */
+    bool covers;                /* all of the value, and not only what somebody reads of it */
     uint32_t counted;           /* the last step whose bytes it is among, plus 1 */
     uint32_t readers;           /* live steps and outputs that read it (panel.c) */
     struct plan_panels *panels; /* NULL: it is there in one piece */
@@ -74,6 +75,7 @@ typedef struct plan_held {
     bool has_hint;
     plan_layout hint; /* of a deferred value: the layout that follows from its operands */
     int64_t units[SHOAL_MAX_RANK]; /* granule.c; 0: as many as elements */
+    uint32_t ranges;               /* nodes that read a range of it */
 } plan_held;
 
 /* An exchange of a form in panels into one in one piece: a step for each, of one channel. */
@@ -201,6 +203,32 @@ void plan_granules_on(plan_draft *d, uint32_t node, const graph_axes *axes);
 /* Moves the cut points of a layout of a value to the nearest multiples of its granules. */
 shoal_status plan_round_cuts(plan_draft *d, uint32_t value, plan_layout *layout) SHOAL_CHECK_RESULT;
 
+/* ---- lift.c: layouts of tensors and divisions of loops ---- */
+
+/* An empty division: every loop whole, no slots yet, but room for so many. */
+shoal_status plan_division(base_arena *arena, const graph_axes *axes, uint32_t room,
+                           plan_layout *out) SHOAL_CHECK_RESULT;
+/* Whether parts of the contracted loops may be joined by `combine`: each part starts from the
+ * initial operand, if there is one, so that only an identity leaves the result as it is. */
+bool plan_may_contract(const plan_draft *d, uint32_t node, const graph_axes *axes);
+/* Whether every box of a layout has an owner. */
+bool plan_covered(const plan_layout *layout);
+/* A layout of a tensor as a division of loops, as far as they may be cut and its slots may compute;
+ * map: the loop of each axis; ranges: of axes that have none, or NULL.
+ * *valid is false when some box would have no owner. */
+shoal_status plan_lift(plan_draft *d, base_arena *arena, uint32_t node, const graph_axes *axes,
+                       const plan_layout *layout, const int8_t *map, const graph_range *ranges,
+                       plan_layout *out, bool *valid) SHOAL_CHECK_RESULT;
+/* The layout of a result under a division: cut contracted loops make summands. */
+shoal_status plan_result_layout(base_arena *arena, const graph_axes *axes,
+                                const plan_layout *division, const shoal_type *type,
+                                uint32_t result, plan_layout *out) SHOAL_CHECK_RESULT;
+/* The layout in which a node needs an operand under a division. Of one that is read in ranges it is
+ * all, or these alone: what takes less time. */
+shoal_status plan_operand_layout(plan_draft *d, base_arena *arena, uint32_t node,
+                                 const graph_axes *axes, const plan_layout *division,
+                                 uint32_t operand, plan_layout *out) SHOAL_CHECK_RESULT;
+
 /* ---- divide.c: the division of a node's loops ---- */
 
 /* The axis rule of a node; it lives as long as the draft. */
@@ -213,16 +241,6 @@ plan_work plan_call_work(const shoal_graph *g, const shoal_node *node, const gra
                          const shoal_type *outputs);
 /* Seconds that a slot takes for a share of some work, and for starting it. */
 double plan_work_seconds(const plan_slot *slot, const plan_work *work, double share);
-/* A layout of a tensor as a division of loops, as far as they may be cut and its slots may compute;
- * map: the loop of each axis. *valid is false when some box would have no owner. */
-shoal_status plan_lift(plan_draft *d, base_arena *arena, uint32_t node, const graph_axes *axes,
-                       const plan_layout *layout, const int8_t *map, plan_layout *out,
-                       bool *valid) SHOAL_CHECK_RESULT;
-/* The layout of a tensor under a division. summands: it is a result, so that cut contracted loops
- * make summands. */
-shoal_status plan_project(base_arena *arena, const graph_axes *axes, const plan_layout *division,
-                          const shoal_type *type, const int8_t *map, bool summands,
-                          plan_layout *out) SHOAL_CHECK_RESULT;
 /* All operands' layouts lifted and joined, as far as that is valid. */
 shoal_status plan_follow(plan_draft *d, base_arena *arena, uint32_t node, const graph_axes *axes,
                          plan_layout *out, bool *valid) SHOAL_CHECK_RESULT;

@@ -100,43 +100,64 @@ static shoal_status copy_regions(emitter *e, graph *to, const shoal_node *node,
     return SHOAL_OK;
 }
 
-/* The node's attributes for the part of the slot with index i. */
-static shoal_status local_attrs(emitter *e, const plan_step *step, uint32_t i,
-                                const shoal_attr **attrs, uint16_t *n_attrs) {
+/* What the nodes from `first` on do, which make up a part. */
+static shoal_status count_work(emitter *e, uint32_t first) {
+    const shoal_graph *g = graph_data(e->graph);
+    for (uint32_t n = first; n < g->n_nodes; n++) {
+        const shoal_node *node = &g->nodes[n];
+        shoal_type *types = base_arena_array(&e->scratch, shoal_type, node->n_inputs);
+        shoal_type *outputs = base_arena_array(&e->scratch, shoal_type, node->n_outputs);
+        if (!types || !outputs) return SHOAL_NO_MEMORY;
+        for (uint32_t o = 0; o < node->n_outputs; o++)
+            outputs[o] = g->values[node->first_output + o].type;
+        graph_call call = graph_node_call(g, node, types);
+        plan_work work = plan_call_work(g, node, &call, outputs);
+        e->flops += work.flops;
+        e->seconds += plan_work_seconds(&e->d->pool->slots[e->at], &work, 1);
+    }
+    return SHOAL_OK;
+}
+
+/* The part of the slot with index i; *first is its first result. */
+static shoal_status add_part(emitter *e, const plan_step *step, uint32_t i, uint32_t *first) {
     const shoal_graph *g = e->d->g;
     const shoal_node *node = &g->nodes[step->node];
+    uint32_t *inputs = base_arena_array(&e->scratch, uint32_t, node->n_inputs);
     shoal_type *types = base_arena_array(&e->scratch, shoal_type, node->n_inputs);
-    if (!types) return SHOAL_NO_MEMORY;
+    if (!inputs || !types) return SHOAL_NO_MEMORY;
     int64_t start[GRAPH_MAX_LOOPS], size[GRAPH_MAX_LOOPS];
     const uint32_t *at = step->division.coords + (size_t)i * (step->division.rank + 1);
     for (uint32_t l = 0; l < step->axes->n_loops; l++) {
         start[l] = step->division.cuts[l][at[l]];
         size[l] = step->division.cuts[l][at[l] + 1] - start[l];
     }
+    base_box from = {0};
+    if (node->n_inputs) from = plan_layout_box(&step->inputs[0]->layout, i);
+    for (uint32_t o = 0; o < node->n_inputs; o++)
+        SHOAL_TRY(local_of(e, step->inputs[o], i, &inputs[o]));
     graph_call call = graph_node_call(g, node, types);
-    return graph_localise(&call, step->axes, start, size, &e->scratch, attrs, n_attrs);
+    graph_part part = {.call = &call,
+                       .axes = step->axes,
+                       .start = start,
+                       .size = size,
+                       .inputs = inputs,
+                       .from = from.start};
+    SHOAL_TRY(graph_of(e, &part.g));
+    SHOAL_TRY(copy_regions(e, part.g, node, (const shoal_graph ***)&part.regions));
+    SHOAL_TRY(graph_at(part.g, node->location, node->scope));
+    uint32_t before = graph_data(part.g)->n_nodes;
+    SHOAL_TRY(graph_add_part(&part, &e->scratch, first));
+    return count_work(e, before);
 }
 
 static shoal_status emit_part(emitter *e, const plan_step *step, uint32_t i) {
     const shoal_node *node = &e->d->g->nodes[step->node];
-    graph *to;
-    const shoal_attr *attrs;
-    uint16_t n_attrs;
-    const shoal_graph **regions;
-    uint32_t first, *inputs = base_arena_array(&e->scratch, uint32_t, node->n_inputs);
-    shoal_type *types = base_arena_array(&e->scratch, shoal_type, node->n_inputs);
-    if (!inputs || !types) return SHOAL_NO_MEMORY;
-    for (uint32_t o = 0; o < node->n_inputs; o++)
-        SHOAL_TRY(local_of(e, step->inputs[o], i, &inputs[o]));
-    SHOAL_TRY(graph_of(e, &to));
-    SHOAL_TRY(local_attrs(e, step, i, &attrs, &n_attrs));
-    SHOAL_TRY(copy_regions(e, to, node, &regions));
-    SHOAL_TRY(graph_at(to, node->location, node->scope));
-    SHOAL_TRY(graph_add(to, node->op, inputs, node->n_inputs, attrs, n_attrs, regions,
-                        node->n_regions, &first));
+    uint32_t first;
+    SHOAL_TRY(add_part(e, step, i, &first));
     for (uint32_t o = 0; o < node->n_outputs; o++) {
         plan_form *form = step->outputs[o];
-        shoal_type meant = piece_type(e, form, i), made = graph_data(to)->values[first + o].type;
+        shoal_type meant = piece_type(e, form, i);
+        shoal_type made = graph_data(e->graph)->values[first + o].type;
         char a[BASE_TYPE_TEXT], b[BASE_TYPE_TEXT];
         if (!base_type_equal(&meant, &made))
             return base_fail(SHOAL_INTERNAL,
@@ -145,15 +166,6 @@ static shoal_status emit_part(emitter *e, const plan_step *step, uint32_t i) {
                              base_type_text(&made, a), base_type_text(&meant, b));
         form->local[i] = first + o;
     }
-    const shoal_graph *data = graph_data(to);
-    const shoal_node *made = &data->nodes[data->n_nodes - 1];
-    graph_call call = graph_node_call(data, made, types);
-    shoal_type *outputs = base_arena_array(&e->scratch, shoal_type, node->n_outputs);
-    if (!outputs) return SHOAL_NO_MEMORY;
-    for (uint32_t o = 0; o < node->n_outputs; o++) outputs[o] = data->values[first + o].type;
-    plan_work work = plan_call_work(data, made, &call, outputs);
-    e->flops += work.flops;
-    e->seconds += plan_work_seconds(&e->d->pool->slots[e->at], &work, 1);
     return SHOAL_OK;
 }
 
@@ -250,14 +262,36 @@ static shoal_status add_end(emitter *e, const plan_step *step, uint32_t m, int64
     return fine ? SHOAL_OK : SHOAL_NO_MEMORY;
 }
 
-/* Whether the slot's target piece is the piece it has. */
-static bool is_alias(const plan_step *step, int from, int to) {
+/* Whether the slot's target piece is the piece it has, or lies within it. */
+static bool is_within(const plan_step *step, int from, int to) {
     if (from < 0 || to < 0 || !step->to->needed[to] || !step->from->needed[from] ||
         step->from->layout.parts[step->from->layout.rank] > 1)
         return false;
-    base_box source = plan_layout_box(&step->from->layout, (uint32_t)from);
+    base_box source = plan_layout_box(&step->from->layout, (uint32_t)from), common;
     base_box target = plan_layout_box(&step->to->layout, (uint32_t)to);
-    return same_box(&source, &target);
+    return same_box(&source, &target) ||
+           (base_box_intersect(&source, &target, &common) && same_box(&common, &target));
+}
+
+/* A piece out of the one that the slot has; all of it is the same value. */
+static shoal_status cut_out(emitter *e, const plan_step *step, uint32_t from, uint32_t to) {
+    base_box source = plan_layout_box(&step->from->layout, from);
+    base_box target = plan_layout_box(&step->to->layout, to);
+    int64_t begin[SHOAL_MAX_RANK], end[SHOAL_MAX_RANK], strides[SHOAL_MAX_RANK];
+    uint32_t value;
+    SHOAL_TRY(local_of(e, step->from, from, &value));
+    step->to->local[to] = value;
+    if (same_box(&source, &target)) return SHOAL_OK;
+    for (uint32_t a = 0; a < target.rank; a++) {
+        begin[a] = target.start[a] - source.start[a];
+        end[a] = begin[a] + target.size[a];
+        strides[a] = 1;
+    }
+    const shoal_attr attrs[] = {graph_ints(SHOAL_ATTR_START_INDICES, begin, target.rank),
+                                graph_ints(SHOAL_ATTR_LIMIT_INDICES, end, target.rank),
+                                graph_ints(SHOAL_ATTR_STRIDES, strides, target.rank)};
+    SHOAL_TRY(graph_at(e->graph, NULL, NULL));
+    return graph_add(e->graph, GRAPH_SLICE, &value, 1, attrs, 3, NULL, 0, &step->to->local[to]);
 }
 
 /* TYPES: one result per summand. */
@@ -320,9 +354,9 @@ static shoal_status emit_panel(emitter *e, const plan_step *step, int from, int 
     return emit_end(e, step, -1, to);
 }
 
-/* The slot's ends of all moves, in their order. A whole piece that stays where it is becomes the
- * same value. */
-static shoal_status add_ends(emitter *e, const plan_step *step, int from, int to, bool alias,
+/* The slot's ends of all moves, in their order. within: a piece of what the slot has, which is cut
+ * out of it. */
+static shoal_status add_ends(emitter *e, const plan_step *step, int from, int to, bool within,
                              bool *reads) {
     const plan_ends *ends = step->ends;
     uint32_t s = ends->first_send[e->at], last_send = ends->first_send[e->at + 1];
@@ -335,7 +369,7 @@ static shoal_status add_ends(emitter *e, const plan_step *step, int from, int to
                                          : SHOAL_MOVE_RECEIVE;
         s += kind != SHOAL_MOVE_RECEIVE;
         r += kind != SHOAL_MOVE_SEND;
-        if (kind == SHOAL_MOVE_LOCAL && alias) continue;
+        if (kind == SHOAL_MOVE_LOCAL && within) continue;
         *reads |= kind != SHOAL_MOVE_RECEIVE;
         SHOAL_TRY(add_end(e, step, sent < received ? sent : received, kind, from, to));
     }
@@ -345,13 +379,13 @@ static shoal_status add_ends(emitter *e, const plan_step *step, int from, int to
 static shoal_status emit_exchange(emitter *e, const plan_step *step) {
     int from = plan_layout_find(&step->from->layout, e->slot);
     int to = plan_layout_find(&step->to->layout, e->slot);
-    bool reads = false, alias = is_alias(step, from, to);
+    bool reads = false, within = is_within(step, from, to);
     if (to >= 0 && !step->to->needed[to]) to = -1;
     e->moves.count = 0;
     if (step->joint) return emit_panel(e, step, from, to);
-    if (alias) SHOAL_TRY(local_of(e, step->from, (uint32_t)from, &step->to->local[to]));
-    SHOAL_TRY(add_ends(e, step, from, to, alias, &reads));
-    if (alias) to = -1;
+    if (within) SHOAL_TRY(cut_out(e, step, (uint32_t)from, (uint32_t)to));
+    SHOAL_TRY(add_ends(e, step, from, to, within, &reads));
+    if (within) to = -1;
     return e->moves.count || to >= 0 ? emit_end(e, step, reads ? from : -1, to) : SHOAL_OK;
 }
 

@@ -135,6 +135,7 @@ static shoal_status look_ahead(plan_draft *d, const plan_layout *const *wanted, 
         shoal_status status = plan_node_axes(d, n, &axes);
         if (status != SHOAL_OK) return blame(node, n, status);
         plan_granules_back(d, n, axes);
+        if (axes->ranges) d->values[node->inputs[0]].ranges++;
         if (node->op != GRAPH_PLACE) continue;
         plan_layout *want = base_arena_array(&d->arena, plan_layout, 1);
         if (!want) return SHOAL_NO_MEMORY;
@@ -153,8 +154,9 @@ static bool is_deferred(const plan_draft *d, const shoal_node *node, const graph
     int64_t reads = 0;
     *depth = 1;
     if (node->n_outputs != 1) return false;
+    /* Sums are done once; what is searched in parts is no sum where it is searched whole. */
     for (uint32_t l = 0; l < axes->n_loops; l++)
-        if (axes->contracted[l]) return false;
+        if (axes->contracted[l] && !axes->part) return false;
     for (uint32_t i = 0; i < node->n_inputs; i++) {
         const plan_held *held = &d->values[plan_source(d, node->inputs[i])];
         reads += base_type_bytes(&d->g->values[node->inputs[i]].type);
@@ -167,7 +169,7 @@ static bool is_deferred(const plan_draft *d, const shoal_node *node, const graph
 /* Whether all that there is of a value is summands. */
 static bool only_summands(const plan_held *held) {
     for (const plan_forms *f = held->forms; f; f = f->next)
-        if (f->form->layout.parts[f->form->layout.rank] == 1) return false;
+        if (f->form->covers && f->form->layout.parts[f->form->layout.rank] == 1) return false;
     return held->forms;
 }
 
@@ -221,8 +223,8 @@ static shoal_status visit(plan_draft *d, uint32_t n) {
         SHOAL_TRY(plan_follow(d, &d->scratch, n, axes, &division, &valid));
         if (!valid) return SHOAL_OK;
         plan_layout hint;
-        SHOAL_TRY(plan_project(&d->scratch, axes, &division, &d->g->values[node->first_output].type,
-                               axes->outputs[0], false, &hint));
+        SHOAL_TRY(plan_result_layout(&d->scratch, axes, &division,
+                                     &d->g->values[node->first_output].type, 0, &hint));
         held->has_hint = true;
         return plan_layout_copy(&d->arena, &hint, &held->hint);
     }
@@ -245,7 +247,7 @@ static shoal_status give_output(plan_draft *d, uint32_t value, const plan_layout
         SHOAL_TRY(plan_add_compute(d, n, axes, &division));
     }
     for (const plan_forms *f = held->forms; f && placed && !placed->given; f = f->next)
-        if (f->form->layout.parts[f->form->layout.rank] == 1) {
+        if (f->form->covers && f->form->layout.parts[f->form->layout.rank] == 1) {
             *out = f->form; /* as somebody needed it */
             return SHOAL_OK;
         }

@@ -3,7 +3,8 @@
  * For every node a division of its loops over slots is chosen (a plan_layout over the loops): the
  * cheapest of those that follow from its operands' layouts, from a wanted layout of its results,
  * from the pool's weights, and of one slot alone. Operands that lie otherwise are resharded. Only
- * axis rules are read: no operation is named here, but `place`, `exchange` and `concatenate`. */
+ * axis rules are read: no operation is named here, but `place`, `exchange`, `concatenate` and
+ * `slice`. */
 #ifndef PLAN_LOWER_H
 #define PLAN_LOWER_H
 
