@@ -30,28 +30,32 @@ INLINE float with_sign(float size, float sign) {
     return float_of((bits_of(size) & 0x7fffffffu) | (bits_of(sign) & 0x80000000u));
 }
 
-/* e^x = 2^n e^r with |r| <= ln 2 / 2: n, and e^r. NaN passes through every step. */
-INLINE float exp_parts(float x, int32_t *n) {
-    const float magic = 12582912; /* 1.5 * 2^23: adding it rounds to an integer */
-    float shifted = x * 1.44269504f + magic;
-    *n = (int32_t)(bits_of(shifted) - bits_of(magic));
-    float whole = shifted - magic;
+/* Adding it rounds to an integer, which is then in the lowest bits. */
+#define TO_INTEGER 0x1.8p23f
+
+/* e^x = 2^n e^r with |r| <= ln 2 / 2: n, in 9 bits below others, and e^r times a power of two. NaN
+ * passes through every step. */
+INLINE float exp_parts(float x, uint32_t *n, float scale) {
+    float shifted = x * 1.44269504f + TO_INTEGER;
+    *n = bits_of(shifted);
+    float whole = shifted - TO_INTEGER;
     float r = x - whole * 0.693359375f;
     r = r + whole * 2.12194440e-4f;
-    float p = 1.381456815e-3f;
-    p = p * r + 8.368730482e-3f;
-    p = p * r + 4.166838940e-2f;
-    p = p * r + 1.666652052e-1f;
-    p = p * r + 4.999999344e-1f;
-    return p * (r * r) + r + 1;
+    float p = 1.381456815e-3f * scale;
+    p = p * r + 8.368730482e-3f * scale;
+    p = p * r + 4.166838940e-2f * scale;
+    p = p * r + 1.666652052e-1f * scale;
+    p = p * r + 4.999999344e-1f * scale;
+    p = p * r + scale;
+    return p * r + scale;
 }
 
 /* 2 ulps. 2^n is applied in two halves, so that results below the normal range come out right. */
 INLINE float exp_f32(float x) {
-    int32_t n;
+    uint32_t low;
     x = x < -104 ? -104 : x;
-    float p = exp_parts(x > 89 ? 89 : x, &n);
-    int32_t half = n >> 1;
+    float p = exp_parts(x > 89 ? 89 : x, &low, 1);
+    int32_t n = (int32_t)(low - bits_of(TO_INTEGER)), half = n >> 1;
     p = p * float_of((uint32_t)(half + 127) << 23);
     return p * float_of((uint32_t)(n - half + 127) << 23);
 }
@@ -81,22 +85,53 @@ INLINE float log_f32(float x) {
     return x >= 0 ? result : NAN;
 }
 
-/* 3 ulps. */
+/* e^-|x|; 2 ulps. NaN counts as infinite: the bound is one of integers, for which there are vector
+ * instructions, while compilers follow the two sides of a comparison of floats. n is added to the
+ * exponent of 2^64 e^r, so that results below the normal range come out right, too. */
+INLINE float decay_f32(float x) {
+    int32_t size = (int32_t)(bits_of(x) & 0x7fffffffu), most = (int32_t)bits_of(104);
+    uint32_t n;
+    float a = -float_of((uint32_t)(size < most ? size : most));
+    float p = exp_parts(a, &n, 0x1p64f);
+    return float_of(bits_of(p) + (n << 23)) * 0x1p-64f;
+}
+
+/* 1 / x for 1 <= x <= 2; 1 ulp. Where a product and a sum are one instruction, a division takes
+ * longer than a cubic, which is off by e < 0.0018 of itself, and a step that makes this e^3. */
+INLINE float reciprocal_f32(float x) {
+#if defined(__FMA__) || defined(__aarch64__)
+    float y = -2.2183701e-1f;
+    y = y * x + 1.3310222f;
+    y = y * x - 2.9393409f;
+    y = y * x + 2.8284226f;
+    float e = 1 - x * y;
+    return y + y * (e + e * e);
+#else
+    return 1 / x;
+#endif
+}
+
+/* 3 ulps. NaN counts as infinite: for products with x. */
+INLINE float gate_f32(float x) {
+    float e = decay_f32(x), y = reciprocal_f32(1 + e);
+    return x < 0 ? e * y : y;
+}
+
 INLINE float logistic_f32(float x) {
-    float e = exp_f32(-fabsf(x));
-    return (x < 0 ? e : 1) / (1 + e);
+    float y = gate_f32(x);
+    return x == x ? y : x;
 }
 
 /* (1 - e^-2|x|) / (1 + e^-2|x|), and near 0, where that cancels, its Taylor series; 3 ulps. */
 INLINE float tanh_f32(float x) {
-    float a = fabsf(x), e = exp_f32(-2 * a), s = x * x;
-    float large = (1 - e) / (1 + e);
+    float a = fabsf(x), e = decay_f32(2 * a), s = x * x;
+    float large = (1 - e) * reciprocal_f32(1 + e);
     float p = 62.0f / 2835 - s * (1382.0f / 155925);
     p = -17.0f / 315 + s * p;
     p = 2.0f / 15 + s * p;
     p = -1.0f / 3 + s * p;
     float small = a + a * (s * p);
-    return with_sign(a < 0.3f ? small : large, x);
+    return with_sign(a >= 0.3f ? large : small, x);
 }
 
 /* erf x = x P(x^2) near 0, else 1 - e^Q(|x|); 3 ulps. */
@@ -115,36 +150,39 @@ INLINE float erf_f32(float x) {
     q = q * b - 6.36976013e-1f;
     q = q * b - 1.12779728f;
     q = q * b - 1.66439084e-4f;
-    return with_sign(a < 0.94f ? p * a + a : 1 - exp_f32(q), x);
+    return with_sign(a >= 0.94f ? 1 - decay_f32(q) : p * a + a, x);
 }
 
-/* For gelu, of which it is a summand beside 1: erf x = x P(x^2) / Q(x^2) for |x| <= 4, beyond which
- * it is 1 in f32; 6 ulps. */
-INLINE float erf_ratio_f32(float x) {
-    float c = x < -4 ? -4 : x;
-    c = c > 4 ? 4 : c;
-    float s = c * c;
-    float p = 1.911135506e-08f;
-    p = p * s - 1.942297106e-06f;
-    p = p * s + 1.472781763e-04f;
-    p = p * s + 3.990198890e-03f;
-    p = p * s + 5.152367103e-02f;
-    p = p * s + 2.071162987e-01f;
-    p = p * s + 1.128379094e+00f;
-    float q = 1.021024573e-03f;
-    q = q * s + 1.495729957e-02f;
-    q = q * s + 1.179670231e-01f;
-    q = q * s + 5.168832908e-01f;
-    q = q * s + 1;
-    float y = c * p / q;
-    y = y < -1 ? -1 : y;
-    return y > 1 ? 1 : y;
+/* The share of the normal distribution below x, (1 + erf(x / sqrt 2)) / 2 = 1/2 + x P(x^2), in
+ * [0, 1], for products with x; 2 ulps of 1. From x^2 = 27.04 on it is 0 or 1. Bounds are those of
+ * integers, as above. */
+INLINE float normal_f32(float x) {
+    const int32_t most = (int32_t)bits_of(27.04f), one = (int32_t)bits_of(1);
+    int32_t square = (int32_t)bits_of(x * x);
+    float s = float_of((uint32_t)(square < most ? square : most)) - 13.52f;
+    float p = -9.54331094e-19f;
+    p = p * s + 3.40074464e-17f;
+    p = p * s - 4.42737636e-16f;
+    p = p * s + 8.82134501e-15f;
+    p = p * s - 3.17291468e-13f;
+    p = p * s + 7.66758445e-12f;
+    p = p * s - 1.51443594e-10f;
+    p = p * s + 2.93981506e-09f;
+    p = p * s - 5.47304104e-08f;
+    p = p * s + 9.57429620e-07f;
+    p = p * s - 1.61572425e-05f;
+    p = p * s + 2.73671467e-04f;
+    p = p * s - 5.01062581e-03f;
+    p = p * s + 1.35949984e-01f;
+    int32_t share = (int32_t)bits_of(0.5f + x * p);
+    share = share < one ? share : one;
+    return float_of((uint32_t)(share > 0 ? share : 0));
 }
 
 /* x/2 (1 + tanh y) = x / (1 + e^-2y), y = sqrt(2/pi) (x + 0.044715 x^3): D. Hendrycks, K. Gimpel,
  * Gaussian Error Linear Units. */
 INLINE float gelu_tanh_f32(float x) {
-    return x * logistic_f32(1.5957691216f * (x + 0.044715f * (x * x * x)));
+    return x * gate_f32(1.5957691216f * (x + 0.044715f * (x * x * x)));
 }
 
 /* ---- sums and maxima: CPU_LANES of them side by side, joined in a fixed order ---- */

@@ -26,26 +26,26 @@ MAP(log, log_f32(x))
 MAP(tanh, tanh_f32(x))
 MAP(logistic, logistic_f32(x))
 MAP(erf, erf_f32(x))
-MAP(silu, x *logistic_f32(x))
-MAP(gelu, 0.5f * x * (1 + erf_ratio_f32(0.7071067812f * x)))
+MAP(silu, x *gate_f32(x))
+MAP(gelu, x *normal_f32(x))
 MAP(gelu_tanh, gelu_tanh_f32(x))
 
 /* ---- gradients: of g = the first operand and x = the second, either of which may be for all ----
  */
 
 INLINE float silu_slope(float x) {
-    float s = logistic_f32(x);
+    float s = gate_f32(x);
     return s * (1 + x * (1 - s));
 }
 
 /* Phi(x) + x phi(x) */
 INLINE float gelu_slope(float x) {
-    float bell = 0.3989422804f * exp_f32(-0.5f * (x * x));
-    return 0.5f * (1 + erf_ratio_f32(0.7071067812f * x)) + x * bell;
+    float bell = 0.3989422804f * decay_f32(0.5f * (x * x));
+    return normal_f32(x) + x * bell;
 }
 
 INLINE float gelu_tanh_slope(float x) {
-    float square = x * x, s = logistic_f32(1.5957691216f * x * (1 + 0.044715f * square));
+    float square = x * x, s = gate_f32(1.5957691216f * x * (1 + 0.044715f * square));
     return s + x * (s * (1 - s)) * (1.5957691216f * (1 + 0.134145f * square));
 }
 

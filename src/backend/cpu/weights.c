@@ -7,8 +7,8 @@ enum { LANES = CPU_LANES };
 
 /* e^x for x <= 0; what would be below the normal range is 0. */
 INLINE float weight(float x) {
-    int32_t n;
-    float p = exp_parts(x, &n) * float_of(((uint32_t)n + 127) << 23);
+    uint32_t n;
+    float p = exp_parts(x, &n, 1) * float_of((n + 127) << 23);
     return x < -87 ? 0 : p;
 }
 
