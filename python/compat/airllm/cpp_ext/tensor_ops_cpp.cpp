@@ -119,6 +119,32 @@ PyObject *invalid(const char *text, PyObject *value) {
 
 // ---- arrays ----
 
+// The kernels' type of a NumPy one; false with an exception. NumPy makes a type's name anew each
+// time, which takes longer than a kernel's call, so the type that came last is kept.
+bool find_type(PyObject *dtype, shoal_dtype *out) {
+    static PyObject *last;
+    static shoal_dtype type;
+    if (dtype != last) {
+        object name(PyObject_GetAttrString(dtype, "name"));
+        object native(name ? PyObject_GetAttrString(dtype, "isnative") : nullptr);
+        const char *text = native ? PyUnicode_AsUTF8(name.get()) : nullptr;
+        if (!text) return false;
+        if (native.get() != Py_True)
+            return invalid("elements of %R are in another machine's order of bytes; use "
+                           "x.astype(x.dtype.newbyteorder('='))",
+                           dtype);
+        shoal_dtype found;
+        if (library.shoal_dtype_find(text, &found))
+            return invalid("there are no kernels for elements of %R; use x.astype('float32')",
+                           dtype);
+        type = found;
+        Py_XDECREF(last);
+        last = Py_NewRef(dtype);
+    }
+    *out = type;
+    return true;
+}
+
 // A NumPy array as kernels take it. Its memory stays as long as this does.
 class array {
   public:
@@ -156,19 +182,9 @@ class array {
 
     bool describe(bool may_copy) {
         object dtype(attribute("dtype"));
-        object name(dtype ? PyObject_GetAttrString(dtype.get(), "name") : nullptr);
-        object native(dtype ? PyObject_GetAttrString(dtype.get(), "isnative") : nullptr);
-        const char *text = name && native ? PyUnicode_AsUTF8(name.get()) : nullptr;
-        if (!text) return false;
-        if (native.get() != Py_True)
-            return invalid("elements of %R are in another machine's order of bytes; use "
-                           "x.astype(x.dtype.newbyteorder('='))",
-                           dtype.get());
-        if (library.shoal_dtype_find(text, &shape.dtype))
-            return invalid("there are no kernels for elements of %R; use x.astype('float32')",
-                           dtype.get());
+        if (!dtype || !find_type(dtype.get(), &shape.dtype)) return false;
         // Buffers have no name for this type.
-        object bits(std::strcmp(text, "bfloat16")
+        object bits(shape.dtype != SHOAL_BF16
                         ? Py_NewRef(kept.get())
                         : PyObject_CallMethod(kept.get(), "view", "s", "uint16"));
         return bits && lay_out(bits.get(), may_copy);
