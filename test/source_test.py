@@ -198,6 +198,20 @@ def test_wrong_bytes_are_not_used(machines, tmp_path, monkeypatch):
     assert (shoal.load(path) + 1).numpy().all()
 
 
+def test_a_file_that_nobody_has_is_named(machines, tmp_path):
+    """By each worker, also by one that was asked for it before it needed it."""
+    pool = machines(2)
+    path = tmp_path / "a.npy"
+    np.save(path, np.ones((40, 50), np.float32))
+    file = shoal.File(path)
+    parts = [file.load().place(slots=[slot]) * 2 for slot in pool.session.compute_slots()]
+    os.truncate(path, 5000)
+    for part in parts + parts:
+        with pytest.raises(shoal.ShoalError) as caught:
+            part.numpy()
+        assert "a.npy" in str(caught.value) and "a file" not in str(caught.value), caught.value
+
+
 def test_a_full_disk(machines, tmp_path):
     """A file that has no room where it is fetched to: one error, nothing stays, and it goes on once there is room."""
     folder = tmp_path / "small"

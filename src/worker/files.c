@@ -258,10 +258,21 @@ static worker_file *look_for(worker *w, worker_file *file) {
 
 bool worker_asked_start(worker *w) { return start(w, true); }
 
+/* Who needs it is told of it by the name that they gave: others have given theirs, or none. While it
+ * is fetched, that thread reads the name. */
+static shoal_status name_it(worker_file *file, const char *name) {
+    if (file->state == FILE_FETCHED || !strcmp(file->name, name)) return SHOAL_OK;
+    char *copy = strdup(name);
+    if (!copy) return base_fail(SHOAL_NO_MEMORY, "no memory to note %s", name);
+    free(file->name);
+    file->name = copy;
+    return SHOAL_OK;
+}
+
 static worker_file *want(worker *w, const uint8_t *digest, uint64_t bytes, const char *name) {
     worker_file *file = worker_file_find(w, digest, bytes);
     if (!file) file = add(w, digest, bytes, name);
-    if (!file || !start(w, false)) return NULL;
+    if (!file || name_it(file, name) != SHOAL_OK || !start(w, false)) return NULL;
     if (file->foreign) pthread_cond_broadcast(&w->changed); /* it is another thread's now */
     adopt(w, file);
     return look_for(w, file);

@@ -106,7 +106,7 @@ shoal_status worker_file_look(const char *models, const worker_file *file,
     search s = {.file = file, .going = going, .context = context};
     char hex[2 * SHOAL_DIGEST + 1], *path = malloc(PATH_ROOM);
     *out = NULL;
-    if (!path) return base_fail(SHOAL_NO_MEMORY, "no memory to look for %s", file->name);
+    if (!path) return base_fail(SHOAL_NO_MEMORY, "no memory to look for a file");
     worker_digest_text(file->digest, hex);
     if (model_digest_link(hex, path, PATH_ROOM)) try_path(&s, path);
     /* Under its digest first: that is where it is fetched to. What a member has is not worth
