@@ -470,3 +470,29 @@ def test_a_slow_reader():
         if len(got) == 3:
             time.sleep(1)
     assert got == [i + 1 for i in range(6000)]
+
+
+@pytest.mark.parametrize("donate", [(), 0])
+def test_a_round_fails(donate):
+    """Those before it bring what they make, all of them, also the first, which are calls; then it is said why."""
+    calm()
+    table = placed([np.arange(40, dtype="f4").reshape(10, 4)], "columns")[0]
+    step = None
+
+    def add(x, at):
+        x = x + table[at.sum()]
+        return x, x.sum()
+
+    for attempt in range(60):
+        bad = attempt % 20
+        if attempt < 4:  # yet to be recorded
+            step = shoal.compile(add, replay=True, donate=donate)
+        ats = np.full((40, 3), 1, "i8")
+        ats[bad] = 100
+        got = []
+        with pytest.raises(IndexError, match="index 300 is out of range"):
+            for value in step.repeat(40, shoal.zeros(4), ats, carry={0: 0}, feed=1, stream=1):
+                got.append(float(value))
+        assert got[:bad] == [54.0 * (n + 1) for n in range(bad)] and len(got) >= bad
+        calm()
+        assert (table * 1)[1].sum().item() == 22  # and nothing waits

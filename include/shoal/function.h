@@ -71,8 +71,9 @@ SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_function_repeat(shoal_function *
                                                                 shoal_tensor **outputs,
                                                                 shoal_loop **loop);
 /* Waits for the next round's streamed outputs and copies them: stream[i] to data[i], of bytes[i]
- * bytes. *more: false if there are no more rounds. Fails with the cause when the loop has failed or
- * was cancelled, and like every wait. For one thread at a time. */
+ * bytes. *more: false if there are no more rounds. Fails with the cause when the loop has failed,
+ * after all rounds before the one that did, or was cancelled, and like every wait. For one thread
+ * at a time. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_loop_next(shoal_loop *loop, void *const *data,
                                                           const size_t *bytes, bool *more);
 /* Rounds that have run, of a loop that stops or streams; else the rounds asked for. */

@@ -2,6 +2,7 @@
 import collections
 import warnings
 
+from .errors import ShoalError
 from .nested import TensorType, collected, mapped
 from .tensor import Tensor
 from .words import invalid
@@ -63,14 +64,19 @@ class Loop:
         self._carry, self._until, self._feed = dict(carry), until, _listed(feed)
         self._single = isinstance(stream, int)
         self._stream = None if stream is None else _listed(stream)
-        self._loop = self._result = self._take = None
+        self._loop = self._result = self._take = self._failure = None
         self._called, self._over, self._by_hand = 0, n == 0, False
         self._ready = collections.deque()  # what rounds that were called have brought
         self._check()
         for i in self._carry.values():  # what is carried is written over, which a file is not
             self._args[i] = mapped(self._args[i], _own)
-        while not self._over and self._loop is None and self._called < 2:
-            self._advance()
+        try:
+            while not self._over and self._loop is None and self._called < 2:
+                self._advance()
+        except ShoalError as error:
+            if not self._ready:
+                raise
+            self._failure = error  # told when what came before it has been taken
 
     def _check(self):
         if not isinstance(self._n, int) or not 0 <= self._n <= _MOST:
@@ -178,10 +184,13 @@ class Loop:
 
     def _next(self):
         """What the next round brings, or None at the end."""
-        while not self._ready and not self._over and self._loop is None:
+        while not self._ready and not self._over and self._loop is None and not self._failure:
             self._advance()
         if self._ready:
             return _read(self._ready.popleft())
+        if self._failure:
+            self._over = True
+            raise self._failure
         if self._loop is None or self._over:
             return None
         if not self._loop.next([array for part in self._take for _, array in part]):

@@ -70,6 +70,13 @@ static shoal_status message(void *context, wire_link *link, Shoal__Kind kind, co
         assert_non_null(p->given);
         p->n_given++;
     }
+    if (kind == SHOAL__KIND__CANCEL) {
+        Shoal__Failed *cancelled = shoal__failed__unpack(NULL, bytes, body);
+        assert_non_null(cancelled);
+        p->cancels++;
+        p->rounds = cancelled->rounds;
+        shoal__failed__free_unpacked(cancelled, NULL);
+    }
     if (kind == SHOAL__KIND__FREE) {
         Shoal__Release *release = shoal__release__unpack(NULL, bytes, body);
         assert_non_null(release);
@@ -165,6 +172,20 @@ void submit(pool *p, int m, uint32_t n, uint64_t k) {
     submit.n_outputs = 1;
     submit.outputs = &output;
     deliver(p, m, SHOAL__KIND__SUBMIT, &submit.base);
+    base_str_fini(&text);
+}
+
+void submit_loop(pool *p, int m, uint64_t rounds, uint64_t k) {
+    base_str text;
+    program(4, &text);
+    uint64_t session = (uint64_t)p->sessions[m] << 40, output = session + k;
+    Shoal__Submit message = SHOAL__SUBMIT__INIT;
+    message.program = session + k;
+    message.graph = (ProtobufCBinaryData){text.size, (uint8_t *)text.data};
+    message.n_outputs = 1;
+    message.outputs = &output;
+    message.rounds = rounds;
+    deliver(p, m, SHOAL__KIND__SUBMIT, &message.base);
     base_str_fini(&text);
 }
 

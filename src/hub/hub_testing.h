@@ -29,6 +29,8 @@ typedef struct pool {
     uint64_t last[MEMBERS + 1];
     size_t news, outcomes;      /* messages of what is through, and what they told, */
     size_t parts;               /* of which so many are of parts of programs */
+    size_t cancels;             /* messages that an instance is given up, */
+    uint64_t rounds;            /* and what the last said of the rounds before */
     size_t freed;               /* values that members were told to free, */
     size_t freed_before;        /* and those before the last run */
     Shoal__Relay *relayed;      /* the last */
@@ -55,6 +57,8 @@ void program(uint32_t n, base_str *out);
 void deliver(pool *p, int m, Shoal__Kind kind, const ProtobufCMessage *message);
 /* Member m submits -iota(n), as its k-th value. */
 void submit(pool *p, int m, uint32_t n, uint64_t k);
+/* The same for so many rounds. */
+void submit_loop(pool *p, int m, uint64_t rounds, uint64_t k);
 /* Whoever has the oldest instance, and is there, has done its part. */
 void finish_oldest(pool *p);
 /* A worker that joins beside the members. */

@@ -452,7 +452,11 @@ void hub_failed(hub *h, hub_peer *peer, const Shoal__Failed *failed) {
         hub_strange(peer, "the failure of a program that it has no part in");
         return;
     }
-    if (instance->status != SHOAL_OK) return;
+    bool rounds = instance->program->loops && !failed->peer && !instance->doubted;
+    if (instance->status != SHOAL_OK) {
+        hub_instance_shorten(instance, rounds ? failed->rounds : 0);
+        return;
+    }
     const hub_peer *accused = failed->peer ? hub_peer_find(h, failed->peer) : NULL;
     if (accused && (accused == peer || !hub_part_of(instance, accused))) {
         hub_strange(peer, "that it cannot reach a member which has no part in the program");
@@ -464,6 +468,7 @@ void hub_failed(hub *h, hub_peer *peer, const Shoal__Failed *failed) {
     snprintf(message, sizeof message, "%s", failed->error->message);
     instance->variant->broken = h->breakage = true;
     if (failed->peer && hub_doubt_note(h, instance, peer, failed)) return;
+    instance->well = rounds ? failed->rounds : 0;
     if (status != SHOAL_RANGE || !hub_rest_fail(h, instance, SHOAL_RANGE, message))
         hub_instance_fail(h, instance, known ? (shoal_status)status : SHOAL_INTERNAL, message);
 }
@@ -475,9 +480,20 @@ void hub_instance_cancel(const hub_instance *instance) {
     Shoal__Failed failed = SHOAL__FAILED__INIT;
     failed.instance = instance->id;
     failed.error = &error;
+    failed.rounds = instance->well;
     for (uint32_t i = 0; i < instance->n_parts; i++)
         if (instance->parts[i].peer && !instance->parts[i].through)
             hub_send(instance->parts[i].peer, SHOAL__KIND__CANCEL, &failed.base);
+}
+
+void hub_instance_shorten(hub_instance *instance, uint64_t rounds) {
+    if (rounds >= instance->well) return;
+    instance->well = rounds;
+    hub_instance_cancel(instance);
+}
+
+bool hub_instance_runs(const hub_instance *instance) {
+    return instance->status == SHOAL_OK || instance->well;
 }
 
 /* Inputs that were to move in from their client stay where they are: nothing of them is lost. */
@@ -531,7 +547,10 @@ char *hub_instance_stamp(const hub_instance *instance, const char *message) {
 }
 
 void hub_instance_fail(hub *h, hub_instance *instance, shoal_status status, const char *message) {
-    if (instance->status != SHOAL_OK) return; /* the first cause stays */
+    if (instance->status != SHOAL_OK) { /* the first cause stays */
+        hub_instance_shorten(instance, 0);
+        return;
+    }
     /* The message may be the thread's own, which the sending below could replace. */
     char *text = hub_instance_stamp(instance, message);
     fail_one(h, instance, status, text ? text : "no memory");

@@ -220,20 +220,6 @@ static void test_members(void **state) {
 
 /* ---- programs ---- */
 
-static void submit_loop(pool *p, int m, uint64_t rounds, uint64_t k) {
-    base_str text;
-    program(4, &text);
-    uint64_t session = (uint64_t)p->sessions[m] << 40, output = session + k;
-    Shoal__Submit message = SHOAL__SUBMIT__INIT;
-    message.program = session + k;
-    message.graph = (ProtobufCBinaryData){text.size, (uint8_t *)text.data};
-    message.n_outputs = 1;
-    message.outputs = &output;
-    message.rounds = rounds;
-    deliver(p, m, SHOAL__KIND__SUBMIT, &message.base);
-    base_str_fini(&text);
-}
-
 static void test_rounds(void **state) {
     pool *p = *state;
     submit_loop(p, 0, HUB_MAX_ROUNDS, 1);

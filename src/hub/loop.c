@@ -171,8 +171,9 @@ shoal_status hub_loop_part(const hub_program *loop, const plan_program *program,
 void hub_loop_cancel(hub *h, const hub_peer *peer, uint64_t value) {
     const hub_value *made = base_map_get(&h->values, value);
     for (hub_instance *i = h->first; i && made && made->session == peer->session; i = i->next) {
-        if (i->session != peer->session || !i->program->loops || !i->record) continue;
-        if (!i->record->n_outputs || i->outputs[0] != made) continue;
+        if (i->session != peer->session || !i->program->loops) continue;
+        bool makes = i->record && i->record->n_outputs && i->outputs[0] == made;
+        if (!makes && !(i->well && i->output_ids[0] == value)) continue;
         hub_instance_fail(h, i, SHOAL_INTERRUPTED, "the loop was cancelled");
         return;
     }

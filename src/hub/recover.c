@@ -313,7 +313,10 @@ void hub_lose_slots(hub *h, const char *what, const char *who) {
     for (hub_instance *i = h->first; i; i = i->next)
         i->concerned = i->status == SHOAL_OK && uses_gone_slot(h, i);
     for (hub_instance *i = h->first; i; i = i->next)
-        if (i->concerned) give_up(h, i, SHOAL_LOST, what, &list);
+        if (i->concerned)
+            give_up(h, i, SHOAL_LOST, what, &list);
+        else if (i->well && uses_gone_slot(h, i))
+            hub_instance_shorten(i, 0); /* it has failed, and nobody waits for who is gone */
     size_t at = 0;
     uint64_t key;
     void *value;

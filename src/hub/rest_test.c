@@ -329,6 +329,67 @@ static void test_hostile(void **state) {
     assert_false(value_of(p, k)->absent);
 }
 
+/* ---- loops ---- */
+
+static void fail_round(pool *p, int member, uint64_t instance, shoal_status status, uint64_t round,
+                       uint32_t unreachable) {
+    Shoal__Error error = SHOAL__ERROR__INIT;
+    error.status = status;
+    error.message = (char *)"it does not fit";
+    Shoal__Failed failed = SHOAL__FAILED__INIT;
+    failed.instance = instance;
+    failed.error = &error;
+    failed.rounds = round;
+    failed.peer = unreachable;
+    deliver(p, member, SHOAL__KIND__FAILED, &failed.base);
+}
+
+/* What all that take part were told last, in so many messages. */
+static void told(pool *p, size_t messages, uint64_t rounds) {
+    assert_int_equal(p->cancels, messages);
+    assert_int_equal(p->rounds, rounds);
+    p->cancels = 0;
+}
+
+/* Rounds before the one that failed are made, by all, up to the first that fails anywhere; none is
+ * once they are nobody's, or one that they take is gone. */
+static void test_rounds_before(void **state) {
+    pool *p = *state;
+    for (uint64_t k = 1; k <= 5; k++) {
+        shoal_status status = k % 2 ? SHOAL_RANGE : SHOAL_INTERNAL;
+        submit_loop(p, 0, 1000, k);
+        hub_instance *loop = p->h->first;
+        uint64_t id = loop->id;
+        size_t all = loop->n_parts;
+        size_t outcomes = p->outcomes;
+        assert_int_equal(all, MEMBERS);
+        p->cancels = 0;
+        fail_round(p, 0, id, status, 50, 0);
+        told(p, all, 50);
+        fail_round(p, 1, id, status, 60, 0);
+        assert_int_equal(p->cancels, 0);
+        fail_round(p, 1, id, status, 20, 0);
+        told(p, all, 20);
+        assert_in_range(p->outcomes, outcomes + 1, outcomes + 2);
+        assert_ptr_equal(p->h->first, loop);
+        uint64_t value = ((uint64_t)p->sessions[0] << 40) + k;
+        Shoal__Release release = SHOAL__RELEASE__INIT;
+        release.loops = &value;
+        release.n_loops = 1;
+        if (k < 3) deliver(p, 0, SHOAL__KIND__RELEASE, &release.base);
+        if (k == 3) fail_round(p, 1, id, SHOAL_LOST, 10, p->h->peers.data[0]->number);
+        if (k < 4) told(p, all, 0);
+        if (k < 5) finish_oldest(p);
+        if (k < 5) assert_null(p->h->first);
+    }
+    wire_close(p->ends[1], SHOAL_LOST, "it was killed");
+    p->ends[1] = NULL;
+    pump(p);
+    told(p, 1, 0);
+    finish_oldest(p);
+    assert_null(p->h->first);
+}
+
 /* Who submits what fails pays for what is planned again, not the worker that tells. */
 static void test_paid_for(void **state) {
     pool *p = *state;
@@ -357,6 +418,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_others, setup, teardown),
         cmocka_unit_test_setup_teardown(test_behind, setup, teardown),
         cmocka_unit_test_setup_teardown(test_nothing_left, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_rounds_before, setup, teardown),
         cmocka_unit_test_setup_teardown(test_made_again_meanwhile, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

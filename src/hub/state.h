@@ -248,6 +248,7 @@ typedef struct hub_instance {
     bool quiet;      /* its failure is nobody's concern: the client is told that it is over */
     uint32_t n_parts, n_waiting;
     hub_part *parts;
+    uint64_t well;          /* of a loop that failed: rounds before that one, still to be made */
     shoal_slot_time *times; /* per program of the plan */
     BASE_VEC(hub_traffic) traffic;
     BASE_VEC(hub_donation) donations;
@@ -626,6 +627,10 @@ void hub_instance_detach(hub *h, hub_instance *instance);
 void hub_instance_move_back(hub *h, hub_instance *instance);
 /* Tells the participants to give it up; `status` and `error` say why. */
 void hub_instance_cancel(const hub_instance *instance);
+/* Of a loop that has failed no more than so many rounds are still to be made. */
+void hub_instance_shorten(hub_instance *instance, uint64_t rounds);
+/* Whether something is still made in it. */
+bool hub_instance_runs(const hub_instance *instance);
 /* Sends what fits, in order. */
 void hub_dispatch(hub *h);
 /* Memory and places in its slots' queues: taken (1) or given back (-1). */

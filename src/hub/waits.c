@@ -49,7 +49,7 @@ static void blame(hub *h, const hub_instance *last, const hub_peer *client) {
     int64_t now = base_now();
     hub_instance *first = NULL;
     for (hub_instance *i = h->first; i && i->id <= last->id; i = i->next) {
-        const hub_part *part = i->status == SHOAL_OK ? hub_part_of(i, client) : NULL;
+        const hub_part *part = hub_instance_runs(i) ? hub_part_of(i, client) : NULL;
         if (!part || part->through) continue;
         if (!i->dispatched || !rests(i, part, now)) return;
         if (!first) first = i;
@@ -67,7 +67,7 @@ static bool others_wait(const hub *h, const hub_instance *instance) {
 void hub_waits(hub *h, hub_peer *peer, const Shoal__Waits *waits) {
     hub_instance *instance = hub_instance_find(h, waits->instance);
     const hub_peer *other = hub_peer_find(h, waits->peer);
-    if (!instance || !other || instance->status != SHOAL_OK) return; /* over meanwhile */
+    if (!instance || !other || !hub_instance_runs(instance)) return; /* over meanwhile */
     hub_part *part = hub_part_of(instance, peer);
     if (!part || part->through || other == peer || !hub_part_of(instance, other)) {
         hub_strange(peer, "that it waits for a program, or for a member, that has no part in it");

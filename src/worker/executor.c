@@ -19,8 +19,8 @@
 
 /* ---- the end of tasks ---- */
 
-void worker_report_failure(worker *w, uint64_t instance, shoal_status status, const char *message,
-                           uint32_t unreachable) {
+void worker_report_failure(worker *w, uint64_t instance, uint64_t rounds, shoal_status status,
+                           const char *message, uint32_t unreachable) {
     /* What a worker that ends leaves undone is for others to do: the hub sees that it is gone. */
     if (w->stopping) return;
     worker_part(w); /* then it is no failure, but something to be done again */
@@ -31,6 +31,7 @@ void worker_report_failure(worker *w, uint64_t instance, shoal_status status, co
     failed.instance = instance;
     failed.error = &error;
     failed.peer = unreachable;
+    failed.rounds = rounds;
     if (w->hub && wire_send(w->hub, SHOAL__KIND__FAILED, &failed.base) != SHOAL_OK)
         base_log(BASE_WARN, w->name, "%s", shoal_error_message());
 }
@@ -53,7 +54,7 @@ void worker_instance_end_tasks(worker_instance *instance, shoal_status status, c
 static void instance_fail(worker *w, worker_instance *instance, shoal_status status,
                           const char *message, uint32_t unreachable) {
     if (instance->loop) {
-        worker_loop_fail(w, instance->loop, status, message, unreachable);
+        worker_loop_fail(w, instance->loop, instance->round, status, message, unreachable);
         return;
     }
     if (instance->status != SHOAL_OK) return;
@@ -65,7 +66,7 @@ static void instance_fail(worker *w, worker_instance *instance, shoal_status sta
         base_event_label(&event, "%s", message);
         base_events_put(&w->events, &event);
     }
-    worker_report_failure(w, instance->id, status, message, unreachable);
+    worker_report_failure(w, instance->id, 0, status, message, unreachable);
     worker_instance_end_tasks(instance, status, message, unreachable);
     worker_changed(w);
 }
@@ -159,7 +160,7 @@ void worker_instance_free(worker *w, worker_instance *instance) {
 void worker_instance_refuse(worker *w, worker_instance *instance, shoal_status status,
                             const char *message) {
     instance->status = status;
-    worker_report_failure(w, instance->id, status, message, 0);
+    worker_report_failure(w, instance->id, 0, status, message, 0);
     if (base_map_set(&w->cancelled, instance->id, w) != SHOAL_OK)
         base_log(BASE_WARN, w->name, "%s", shoal_error_message());
     base_map_remove(&w->instances, instance->id);
@@ -185,13 +186,13 @@ void worker_instance_cancel(worker *w, uint64_t id, shoal_status status, const c
     worker_instance *instance = base_map_get(&w->instances, id);
     worker_sends_drop(w, id);
     if (loop) {
-        worker_loop_fail(w, loop, status, message, unreachable);
+        worker_loop_fail(w, loop, id - loop->first, status, message, unreachable);
         for (uint32_t i = 0; i < loop->n_laps; i++)
             if (loop->laps[i].slot->home) home = loop->laps[i].slot;
     } else if (instance && instance->over) {
         /* What it still sent is dropped, and the hub told that it is through; but of what could not
          * be delivered first, as who waits for it cannot know. */
-        if (unreachable) worker_report_failure(w, id, status, message, unreachable);
+        if (unreachable) worker_report_failure(w, id, 0, status, message, unreachable);
         instance->status = status;
     } else if (instance && instance->known) {
         instance_fail(w, instance, status, message, unreachable);
@@ -199,7 +200,7 @@ void worker_instance_cancel(worker *w, uint64_t id, shoal_status status, const c
             if (instance->tasks[i].slot->home) home = instance->tasks[i].slot;
     } else {
         /* Our part is over, but for what could not be delivered: who waits for it cannot know. */
-        if (unreachable) worker_report_failure(w, id, status, message, unreachable);
+        if (unreachable) worker_report_failure(w, id, 0, status, message, unreachable);
         if (base_map_set(&w->cancelled, id, w) != SHOAL_OK)
             base_log(BASE_WARN, w->name, "%s", shoal_error_message());
         base_map_remove(&w->instances, id);

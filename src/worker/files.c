@@ -258,8 +258,8 @@ static worker_file *look_for(worker *w, worker_file *file) {
 
 bool worker_asked_start(worker *w) { return start(w, true); }
 
-/* Who needs it is told of it by the name that they gave: others have given theirs, or none. While it
- * is fetched, that thread reads the name. */
+/* Who needs it is told of it by the name that they gave: others have given theirs, or none. While
+ * it is fetched, that thread reads the name. */
 static shoal_status name_it(worker_file *file, const char *name) {
     if (file->state == FILE_FETCHED || !strcmp(file->name, name)) return SHOAL_OK;
     char *copy = strdup(name);

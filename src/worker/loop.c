@@ -89,7 +89,7 @@ worker_instance *worker_loop_round(worker *w, worker_loop *loop, uint64_t round)
     if (status == SHOAL_OK)
         worker_staged_apply(w, instance);
     else
-        worker_loop_fail(w, loop, status, shoal_error_message(), 0);
+        worker_loop_fail(w, loop, round, status, shoal_error_message(), 0);
     return instance;
 }
 
@@ -259,12 +259,11 @@ void worker_loop_round_end(worker *w, worker_instance *instance) {
     settle(w, loop);
 }
 
-void worker_loop_fail(worker *w, worker_loop *loop, shoal_status status, const char *message,
-                      uint32_t unreachable) {
-    if (loop->status != SHOAL_OK) return;
+/* Its results are those of a last round that there is none of now. */
+static void fail_results(worker_loop *loop, shoal_status status, const char *message,
+                         uint32_t unreachable) {
     loop->status = status;
     loop->error = strdup(message);
-    worker_report_failure(w, loop->first, status, message, unreachable);
     for (uint32_t i = 0; i < loop->n_laps; i++) {
         const worker_lap *lap = &loop->laps[i];
         for (uint32_t o = 0; o < graph_data(lap->program->graph)->n_outputs; o++) {
@@ -276,9 +275,20 @@ void worker_loop_fail(worker *w, worker_loop *loop, shoal_status status, const c
             piece->unreachable = unreachable;
         }
     }
+}
+
+void worker_loop_fail(worker *w, worker_loop *loop, uint64_t round, shoal_status status,
+                      const char *message, uint32_t unreachable) {
+    uint64_t upto = loop->upto;
+    if (unreachable) round = 0; /* all is to be begun anew */
+    if (round >= upto) return;
+    loop->upto = round;
+    if (loop->status == SHOAL_OK) fail_results(loop, status, message, unreachable);
+    worker_report_failure(w, loop->first, round, status, message, unreachable);
     for (uint32_t i = 0; i < loop->ahead + 2; i++) {
         worker_instance *instance = loop->live[i];
-        if (instance) worker_instance_end_tasks(instance, status, message, unreachable);
+        if (instance && instance->round >= round && instance->round < upto)
+            worker_instance_end_tasks(instance, status, message, unreachable);
     }
     worker_changed(w);
 }
@@ -321,41 +331,37 @@ static void drop_ahead(worker_loop *loop, uint32_t number) {
     }
 }
 
+/* The last round is through. */
+static void lap_give(worker_loop *loop, worker_lap *lap, const worker_task *task) {
+    loop->rounds = loop->upto = lap->round; /* data for others is none of the loop */
+    for (uint32_t o = 0; o < graph_data(lap->program->graph)->n_outputs; o++)
+        lap->outputs[o]->buffer = worker_buffer_retain(task->outputs[o]->buffer);
+    if (lap->stream) worker_stream_end(lap->stream, lap->round);
+}
+
 worker_task *worker_lap_end(worker_task *task) {
     worker *w = task->slot->worker;
     worker_loop *loop = task->instance->loop;
     uint32_t number = lap_number(task);
     worker_lap *lap = &loop->laps[number];
-    const shoal_graph *g = graph_data(lap->program->graph);
-    bool well = loop->status == SHOAL_OK && task->status == SHOAL_OK;
+    bool well = task->status == SHOAL_OK;
     lap->round++;
     if (well && lap->stream) worker_stream_push(lap->stream, lap, task);
     worker_instance *next = NULL;
-    if (well && !task->stops && lap->round < loop->rounds) {
+    if (well && !task->stops && lap->round < loop->upto) {
         carry(task, lap);
         next = worker_loop_round(w, loop, lap->round);
-        if (!next) worker_loop_fail(w, loop, SHOAL_NO_MEMORY, shoal_error_message(), 0);
-    } else {
-        lap->ended = true;
-        loop->n_ended++;
-        if (well) loop->rounds = lap->round; /* data for others is none of the loop */
-        for (uint32_t o = 0; well && o < g->n_outputs; o++)
-            lap->outputs[o]->buffer = worker_buffer_retain(task->outputs[o]->buffer);
-        if (well && lap->stream) worker_stream_end(lap->stream, lap->round);
-        lap->stream = NULL;
+        if (!next) worker_loop_fail(w, loop, lap->round, SHOAL_NO_MEMORY, shoal_error_message(), 0);
+    } else if (well && loop->status == SHOAL_OK) {
+        lap_give(loop, lap, task);
     }
-    if (next && loop->status != SHOAL_OK) {
-        next = NULL;
-        well = false;
-    }
-    if (next) {
+    if (next && lap->round < loop->upto) { /* making it may have failed */
         bind_round(&next->tasks[number], lap);
         return &next->tasks[number];
     }
-    if (!lap->ended) {
-        lap->ended = true;
-        loop->n_ended++;
-    }
+    lap->stream = NULL;
+    lap->ended = true;
+    loop->n_ended++;
     drop_ahead(loop, number);
     return NULL;
 }
@@ -461,7 +467,7 @@ shoal_status worker_loop_begin(worker *w, const Shoal__Run *run, worker_program 
     if (!loop) return base_fail(SHOAL_NO_MEMORY, "no memory for a loop");
     loop->session = run->session;
     loop->first = run->instance;
-    loop->rounds = run->rounds;
+    loop->rounds = loop->upto = run->rounds;
     loop->ahead = run->ahead;
     shoal_status status = fill(w, loop, run, programs, slots);
     if (status == SHOAL_OK && !base_vec_push(&w->loops, loop)) status = SHOAL_NO_MEMORY;
@@ -479,7 +485,7 @@ shoal_status worker_loop_begin(worker *w, const Shoal__Run *run, worker_program 
     for (uint32_t i = 0; i < loop->n_laps; i++) bind_round(&first->tasks[i], &loop->laps[i]);
     /* Data may have come for later ones. */
     for (uint64_t r = 1; r <= loop->ahead && r < loop->rounds; r++)
-        if (base_map_get(&w->instances, loop->first + r) && loop->status == SHOAL_OK)
+        if (base_map_get(&w->instances, loop->first + r) && r < loop->upto)
             worker_loop_round(w, loop, r);
     return SHOAL_OK;
 }

@@ -417,7 +417,7 @@ shoal_status worker_data(void *context, wire_link *link, const wire_transfer *tr
     worker_loop *loop = peer && !instance ? worker_loop_of(w, transfer->instance) : NULL;
     if (loop && !worker_loop_expects(loop, number, transfer->instance))
         wire_link_strange(link, "data of a round that nobody expects from it");
-    else if (loop && loop->status == SHOAL_OK)
+    else if (loop && transfer->instance - loop->first < loop->upto)
         instance = worker_loop_round(w, loop, transfer->instance - loop->first);
     else if (peer && !instance && !loop)
         instance = early(w, transfer);

@@ -243,7 +243,8 @@ typedef struct worker_way {
 
 typedef struct worker_loop {
     uint64_t session;
-    uint64_t first, rounds; /* numbers of instances: the first, and how many there may be */
+    uint64_t first, rounds; /* numbers of instances: the first, and how many there may be; */
+    uint64_t upto;          /* rounds that are made: those before the first that failed */
     uint32_t ahead;         /* rounds that one slot may be before another */
     uint32_t n_laps, n_ended;
     worker_lap *laps;
@@ -600,9 +601,10 @@ shoal_status worker_loop_begin(worker *w, const Shoal__Run *run, worker_program 
 worker_instance *worker_loop_round(worker *w, worker_loop *loop, uint64_t round);
 /* Whether data for a round may come by now from a member. */
 bool worker_loop_expects(const worker_loop *loop, uint32_t peer, uint64_t instance);
-/* Fails it, with all its rounds; the first failure is told to the hub. */
-void worker_loop_fail(worker *w, worker_loop *loop, shoal_status status, const char *message,
-                      uint32_t unreachable);
+/* Fails it from a round on: those before are made and brought, unless some member cannot be
+ * reached. The first failure is the loop's; the hub is told of each that is of an earlier round. */
+void worker_loop_fail(worker *w, worker_loop *loop, uint64_t round, shoal_status status,
+                      const char *message, uint32_t unreachable);
 /* Whether the task's slot is not too far ahead; true for what is no round of a loop. */
 bool worker_lap_may_begin(const worker_task *task);
 /* The thread that runs programs is through with a round: the task of the next, or NULL. */
@@ -675,8 +677,9 @@ void worker_turn_end(worker_task *task, worker_task **at);
 /* Fails the tasks of an instance that are not done. Lock held. */
 void worker_instance_end_tasks(worker_instance *instance, shoal_status status, const char *message,
                                uint32_t unreachable);
-void worker_report_failure(worker *w, uint64_t instance, shoal_status status, const char *message,
-                           uint32_t unreachable);
+/* rounds: of a loop, those before the one that failed. */
+void worker_report_failure(worker *w, uint64_t instance, uint64_t rounds, shoal_status status,
+                           const char *message, uint32_t unreachable);
 /* Frees the programs that the hub has dropped, once no task runs them, whatever the hub says; the
  * executor, lock held but while the device frees. */
 void worker_collect_garbage(worker_slot *slot);
@@ -684,7 +687,7 @@ bool worker_has_garbage(worker_slot *slot);
 /* Takes a finished or failed task off its instance; lock held. Returns the instance when it is
  * complete: report and free it with worker_instance_finish, without the lock. */
 void worker_task_fail(worker_task *task, shoal_status status, const char *message);
-/* unreachable: the peer that is the reason, or 0. */
+/* unreachable: the peer that is the reason, or 0. A round's number: its loop, from there on. */
 void worker_instance_cancel(worker *w, uint64_t id, shoal_status status, const char *message,
                             uint32_t unreachable);
 void worker_instance_free(worker *w, worker_instance *instance);

@@ -40,7 +40,7 @@ static uint64_t overdue(const worker *w) {
     for (size_t i = 0; i < w->loops.count; i++)
         for (uint32_t k = 0; k < w->loops.data[i]->n_laps; k++) {
             const worker_stream *stream = w->loops.data[i]->laps[k].stream;
-            if (stream && w->loops.data[i]->status == SHOAL_OK && !worker_stream_has_room(stream) &&
+            if (stream && w->loops.data[i]->upto && !worker_stream_has_room(stream) &&
                 base_now() - stream->taken_at > stream->patience)
                 return w->loops.data[i]->first;
         }
@@ -140,9 +140,18 @@ void worker_stream_fail(worker *w, uint64_t value, shoal_status status, const ch
     pthread_mutex_unlock(&w->lock);
 }
 
+/* Whether more may come: also of a loop that has failed, what was before that. Lock held. */
+static bool is_brought(const worker *w, const worker_stream *stream) {
+    for (size_t i = 0; i < w->loops.count; i++)
+        for (uint32_t k = 0; k < w->loops.data[i]->n_laps; k++)
+            if (w->loops.data[i]->laps[k].stream == stream) return true;
+    return false;
+}
+
 bool worker_stream_ready(worker *w, const worker_stream *stream) {
     pthread_mutex_lock(&w->lock);
-    bool ready = stream->next > stream->taken || stream->ended || stream->status != SHOAL_OK;
+    bool ready = stream->next > stream->taken || stream->ended ||
+                 (stream->status != SHOAL_OK && !is_brought(w, stream));
     pthread_mutex_unlock(&w->lock);
     return ready;
 }

@@ -276,7 +276,7 @@ static shoal_status handle(worker *w, Shoal__Kind kind, const ProtobufCMessage *
     default: {
         const Shoal__Failed *failed = (const Shoal__Failed *)message;
         const Shoal__Error *error = failed->error;
-        worker_instance_cancel(w, failed->instance,
+        worker_instance_cancel(w, failed->instance + failed->rounds,
                                error && error->status ? (shoal_status)error->status : SHOAL_LOST,
                                error && error->message ? error->message : "cancelled", 0);
         return SHOAL_OK;
