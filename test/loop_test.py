@@ -496,3 +496,22 @@ def test_a_round_fails(donate):
         assert got[:bad] == [54.0 * (n + 1) for n in range(bad)] and len(got) >= bad
         calm()
         assert (table * 1)[1].sum().item() == 22  # and nothing waits
+
+
+def test_memory():
+    """A loop needs what a round does and what is carried to it, which is in the place of an operand that it is given."""
+    made = Pool(0)
+    try:
+        made.processes.append(made.start("worker", "--once", "--hub", made.address, "--name", "small", "--threads", "1",
+                                         "--memory", "100M"))
+        made.await_workers(1)
+        for millions, donate in ((24, ()), (32, 0)):
+            step = shoal.compile(lambda x: (x * 0.5 + 1,), replay=True, donate=donate)
+            x = shoal.zeros(millions * 250_000) + 4
+            loop = step.repeat(30, x, carry={0: 0}, stream=[])
+            if donate == 0:
+                del x
+            assert loop.result[0][7].item() == pytest.approx(2, abs=1e-6)
+            x = loop = None
+    finally:
+        made.close()

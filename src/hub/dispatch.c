@@ -104,10 +104,9 @@ static shoal_status send_run(hub *h, hub_instance *instance, hub_peer *peer, uin
     return status;
 }
 
-/* Of a loop's rounds two are under way. */
-static uint64_t need_of(const hub_instance *instance, uint32_t i) {
-    uint64_t peak = instance->variant->plan.programs[i].peak;
-    return instance->program->loops ? 2 * peak : peak;
+static uint64_t need_of(const hub *h, const hub_instance *instance, uint32_t i) {
+    uint64_t more = instance->program->loops ? hub_loop_need(h, instance, i) : 0;
+    return instance->variant->plan.programs[i].peak + more;
 }
 
 void hub_reserve(hub *h, const hub_instance *instance, int sign) {
@@ -115,7 +114,7 @@ void hub_reserve(hub *h, const hub_instance *instance, int sign) {
     for (uint32_t i = 0; i < plan->n_programs; i++) {
         hub_slot *slot = hub_slot_of(h, plan->programs[i].slot);
         if (!slot) continue;
-        slot->reserved += need_of(instance, i) * (uint64_t)sign;
+        slot->reserved += instance->needs[i] * (uint64_t)sign;
         slot->in_flight += (uint32_t)sign;
         hub_share_count(slot, instance->user, sign);
     }
@@ -144,7 +143,7 @@ static shoal_status admit(const hub *h, const hub_instance *instance, const hub_
     for (uint32_t i = 0; i < plan->n_programs; i++) {
         const hub_slot *slot = hub_slot_of(h, plan->programs[i].slot);
         if (!slot) return base_fail(SHOAL_LOST, "slot %u has left", plan->programs[i].slot);
-        uint64_t need = need_of(instance, i);
+        uint64_t need = need_of(h, instance, i);
         bool fits = !slot->memory || slot->used + slot->reserved + need <= slot->memory;
         if (!fits && (need > slot->memory || (!slot->in_flight && !patient)))
             return too_large(slot, need);
@@ -158,6 +157,9 @@ static shoal_status admit(const hub *h, const hub_instance *instance, const hub_
 static shoal_status dispatch(hub *h, hub_instance *instance) {
     const plan_result *plan = &instance->variant->plan;
     hub_peer *client = base_map_get(&h->sessions, instance->session);
+    instance->needs = calloc(plan->n_programs + 1, sizeof *instance->needs);
+    if (!instance->needs) return base_fail(SHOAL_NO_MEMORY, "no memory for an instance");
+    for (uint32_t i = 0; i < plan->n_programs; i++) instance->needs[i] = need_of(h, instance, i);
     if (client) client->queued--;
     instance->dispatched = true;
     instance->user = client ? client->user->number : 0;

@@ -84,6 +84,20 @@ shoal_status hub_donate(hub *h, hub_instance *instance, uint64_t *donated, size_
     return SHOAL_OK;
 }
 
+uint64_t hub_donation_carried(const hub *h, const hub_instance *instance, uint32_t slot) {
+    uint64_t bytes = 0;
+    waits w = find_waits(instance);
+    for (uint32_t i = 0; i < instance->record->n_inputs; i++) {
+        const hub_value *value = instance->record->inputs[i];
+        if (!instance->program->carry[i] || !may_donate(h, instance, &w, i)) continue;
+        int at = plan_layout_find(&value->layout, slot);
+        if (at < 0 || !value->counted) continue;
+        shoal_type type = plan_layout_type(&value->layout, (uint32_t)at, &value->type);
+        bytes += (uint64_t)base_type_bytes(&type);
+    }
+    return bytes;
+}
+
 void hub_donated_end(hub *h, const hub_instance *instance) {
     for (size_t i = 0; i < instance->donations.count; i++) {
         hub_slot *slot = hub_slot_of(h, instance->donations.data[i].slot);

@@ -13,6 +13,7 @@ void hub_instance_free(hub_instance *instance) {
     free(instance->input_ids);
     free(instance->output_ids);
     free(instance->parts);
+    free(instance->needs);
     free(instance->times);
     free(instance->traffic.data);
     free(instance->donations.data);

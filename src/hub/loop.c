@@ -154,6 +154,34 @@ uint32_t hub_loop_ahead(const plan_result *plan) {
     return rounds < 1 ? 1 : rounds > MOST ? MOST : (uint32_t)rounds;
 }
 
+/* What is carried on a slot from a round to the next. */
+static uint64_t carried(const hub_program *loop, const plan_result *plan, uint32_t i) {
+    const plan_program *program = &plan->programs[i];
+    const shoal_type *outputs = loop->types + loop->n_inputs;
+    uint64_t bytes = 0;
+    for (uint32_t k = 0; k < program->n_inputs; k++) {
+        uint32_t o = loop->carry[program->input_of[k]];
+        int at = o ? plan_layout_find(&plan->outputs[o - 1], program->slot) : -1;
+        if (at < 0) continue;
+        shoal_type type = plan_layout_type(&plan->outputs[o - 1], (uint32_t)at, &outputs[o - 1]);
+        bytes += (uint64_t)base_type_bytes(&type);
+    }
+    return bytes;
+}
+
+/* A round reads what the one before it made, which was the loop's operands at first: those that it
+ * is given make room. What was sent may be on its way yet, and data of rounds to come be there. In
+ * all it is no more than one more round has. */
+uint64_t hub_loop_need(const hub *h, const hub_instance *loop, uint32_t i) {
+    const plan_result *plan = &loop->variant->plan;
+    const plan_program *program = &plan->programs[i];
+    uint64_t bytes = carried(loop->program, plan, i);
+    uint64_t given = hub_donation_carried(h, loop, program->slot);
+    bytes -= given < bytes ? given : bytes;
+    bytes += hub_loop_ahead(plan) * program->exchanged;
+    return bytes < program->peak ? bytes : program->peak;
+}
+
 shoal_status hub_loop_part(const hub_program *loop, const plan_program *program, base_arena *arena,
                            Shoal__SlotRun *part) {
     part->carry = base_arena_array(arena, uint32_t, program->n_inputs);

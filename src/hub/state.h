@@ -248,6 +248,7 @@ typedef struct hub_instance {
     bool quiet;      /* its failure is nobody's concern: the client is told that it is over */
     uint32_t n_parts, n_waiting;
     hub_part *parts;
+    uint64_t *needs;        /* per program of the plan: bytes that are reserved for it */
     uint64_t well;          /* of a loop that failed: rounds before that one, still to be made */
     shoal_slot_time *times; /* per program of the plan */
     BASE_VEC(hub_traffic) traffic;
@@ -583,6 +584,8 @@ void hub_variants_outdate(hub *h, const base_map *moved);
 /* Gives an instance the memory of those operands that nobody needs after it: they lie nowhere any
  * more. donated: room for as many as it has; who takes part is to be told of the *n there. */
 shoal_status hub_donate(hub *h, hub_instance *instance, uint64_t *donated, size_t *n);
+/* Bytes on a slot that a loop would be given by operands in whose place others are carried. */
+uint64_t hub_donation_carried(const hub *h, const hub_instance *instance, uint32_t slot);
 /* It is through: that memory is not reserved for it any more. */
 void hub_donated_end(hub *h, const hub_instance *instance);
 
@@ -603,6 +606,8 @@ uint32_t hub_loop_ahead(const plan_result *plan);
 /* What a slot is told of it. */
 shoal_status hub_loop_part(const hub_program *loop, const plan_program *program, base_arena *arena,
                            Shoal__SlotRun *part);
+/* Bytes that a program of a loop's plan needs beside those of one run, before it is handed out. */
+uint64_t hub_loop_need(const hub *h, const hub_instance *loop, uint32_t i);
 /* Ends the loops of a session of which nobody can ever see anything. */
 void hub_loops_drop(hub *h, uint32_t session);
 /* Ends the loop whose first output a value is. */

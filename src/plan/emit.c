@@ -423,31 +423,97 @@ static uint64_t value_bytes(const shoal_graph *g, uint32_t value) {
     return ((uint64_t)base_type_bytes(&g->values[value].type) + 63) & ~UINT64_C(63);
 }
 
+/* Whether a node reads what is spread where that lies, with steps of 0: as what computes element by
+ * element from several operands does. */
+static bool reads_spread(const shoal_node *node) {
+    const char *category = graph_op(node->op)->category;
+    return !strcmp(category, "binary") || !strcmp(category, "compare") ||
+           !strcmp(category, "select");
+}
+
+static bool is_splat(const shoal_graph *g, const shoal_node *node) {
+    return node->op == GRAPH_CONSTANT &&
+           shoal_node_attr(node, SHOAL_ATTR_VALUE)->count !=
+               (uint64_t)base_type_bytes(&g->values[node->first_output].type);
+}
+
+/* Where values lie: in their own memory, at their own number, or in that of another. What comes
+ * from outside, or is one element for all, takes none. */
+typedef struct memory {
+    uint32_t *at;
+    uint64_t *bytes;
+} memory;
+
+static shoal_status find_memory(const shoal_graph *g, base_arena *arena, memory *m) {
+    bool *dense = base_arena_array(arena, bool, g->n_values); /* read as it would lie */
+    m->at = base_arena_array(arena, uint32_t, g->n_values);
+    m->bytes = base_arena_array(arena, uint64_t, g->n_values);
+    if (!dense || !m->at || !m->bytes) return SHOAL_NO_MEMORY;
+    for (uint32_t i = 0; i < g->n_outputs; i++) dense[g->outputs[i]] = true;
+    for (uint32_t n = g->n_nodes; n-- > 0;) {
+        const shoal_node *node = &g->nodes[n];
+        bool spreads = node->op == GRAPH_BROADCAST_IN_DIM && !dense[node->first_output];
+        for (uint32_t i = 0; i < node->n_inputs && !spreads && !reads_spread(node); i++)
+            dense[node->inputs[i]] = true;
+    }
+    for (uint32_t v = 0; v < g->n_values; v++) m->at[v] = v;
+    for (uint32_t n = 0; n < g->n_nodes; n++) {
+        const shoal_node *node = &g->nodes[n];
+        uint32_t first = node->first_output;
+        if (graph_is_mapped(g, node) || (!dense[first] && is_splat(g, node))) continue;
+        if (node->op == GRAPH_BROADCAST_IN_DIM && !dense[first]) {
+            m->at[first] = m->at[node->inputs[0]];
+            continue;
+        }
+        for (uint32_t o = first; o < first + node->n_outputs; o++) m->bytes[o] = value_bytes(g, o);
+    }
+    return SHOAL_OK;
+}
+
 /* Most bytes of node results that live at once; each lives until its last reader is done. */
 static shoal_status measure_peak(const shoal_graph *g, base_arena *arena, uint64_t *out) {
+    memory m;
+    SHOAL_TRY(find_memory(g, arena, &m));
     uint32_t *last = base_arena_array(arena, uint32_t, g->n_values); /* reader's number + 1 */
     if (!last) return SHOAL_NO_MEMORY;
     for (uint32_t n = 0; n < g->n_nodes; n++)
-        for (uint32_t i = 0; i < g->nodes[n].n_inputs; i++) last[g->nodes[n].inputs[i]] = n + 1;
+        for (uint32_t i = 0; i < g->nodes[n].n_inputs; i++)
+            last[m.at[g->nodes[n].inputs[i]]] = n + 1;
     for (uint32_t i = 0; i < g->n_outputs; i++) last[g->outputs[i]] = UINT32_MAX;
     uint64_t live = 0;
     *out = 0;
     for (uint32_t n = 0; n < g->n_nodes; n++) {
         const shoal_node *node = &g->nodes[n];
-        if (graph_is_mapped(g, node)) continue;
-        for (uint32_t o = 0; o < node->n_outputs; o++)
-            live += value_bytes(g, node->first_output + o);
+        for (uint32_t o = 0; o < node->n_outputs; o++) live += m.bytes[node->first_output + o];
         if (live > *out) *out = live;
         for (uint32_t o = 0; o < node->n_outputs; o++)
-            if (!last[node->first_output + o]) live -= value_bytes(g, node->first_output + o);
+            if (!last[node->first_output + o]) live -= m.bytes[node->first_output + o];
+        for (uint32_t i = 0; i < node->n_inputs; i++) {
+            uint32_t value = m.at[node->inputs[i]];
+            if (last[value] != n + 1) continue;
+            live -= m.bytes[value];
+            last[value] = UINT32_MAX; /* an operand may be read twice by one node */
+        }
+    }
+    return SHOAL_OK;
+}
+
+/* What is sent, which stays until it has gone, and what comes. */
+static shoal_status measure_exchanged(const shoal_graph *g, base_arena *arena, uint64_t *out) {
+    bool *seen = base_arena_array(arena, bool, g->n_values);
+    if (!seen) return SHOAL_NO_MEMORY;
+    for (uint32_t n = 0; n < g->n_nodes; n++) {
+        const shoal_node *node = &g->nodes[n];
+        if (node->op != GRAPH_EXCHANGE) continue;
         for (uint32_t i = 0; i < node->n_inputs; i++) {
             uint32_t value = node->inputs[i];
-            uint32_t maker = g->values[value].node;
-            if (last[value] != n + 1 || maker == SHOAL_NO_NODE ||
-                graph_is_mapped(g, &g->nodes[maker]))
-                continue;
-            live -= value_bytes(g, value);
-            last[value] = UINT32_MAX; /* an operand may be read twice by one node */
+            if (g->values[value].node != SHOAL_NO_NODE && !seen[value])
+                *out += value_bytes(g, value);
+            seen[value] = true;
+        }
+        for (uint32_t o = 0; o < node->n_outputs; o++) {
+            *out += value_bytes(g, node->first_output + o);
+            seen[node->first_output + o] = true; /* it may be passed on */
         }
     }
     return SHOAL_OK;
@@ -468,6 +534,7 @@ static shoal_status give(emitter *e, plan_result *out) {
                                          e->output_of.count * sizeof *e->output_of.data);
     if (!program->input_of || !program->output_of) return SHOAL_NO_MEMORY;
     SHOAL_TRY(measure_peak(graph_data(e->graph), &e->scratch, &program->peak));
+    SHOAL_TRY(measure_exchanged(graph_data(e->graph), &e->scratch, &program->exchanged));
     SHOAL_TRY(graph_encode(graph_data(e->graph), true, &program->encoded));
     e->held += program->encoded.size;
     if (!most || e->held <= most) return SHOAL_OK;

@@ -66,7 +66,8 @@ typedef struct plan_program {
     uint32_t n_inputs, n_outputs; /* of the graph */
     uint32_t *input_of;
     uint32_t *output_of;
-    uint64_t peak; /* bytes that one run needs at most beside its inputs, outputs included */
+    uint64_t peak;      /* bytes that one run needs at most beside its inputs, outputs included; */
+    uint64_t exchanged; /* and those of all values of its own that it sends of or that come */
     double flops;
     double seconds; /* expected, of computing */
 } plan_program;

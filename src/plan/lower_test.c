@@ -175,6 +175,32 @@ static void test_once(void **state) {
     graph_destroy(&g);
 }
 
+/* What is spread takes no memory while all who read it do so where it lies; else all of it. */
+static void test_peak_of_spread(void **state) {
+    for (int negated = 0; negated < 2; negated++) {
+        graph *g;
+        OK(graph_new(0, &g));
+        const shoal_attr attrs[] = {graph_ints(SHOAL_ATTR_BROADCAST_DIMENSIONS, NULL, 0),
+                                    graph_ints(SHOAL_ATTR_SHAPE, (int64_t[]){1000}, 1)};
+        uint32_t x = input(g, SHOAL_F32, 1, (int64_t[]){1000}), s = input(g, SHOAL_F32, 0, NULL);
+        uint32_t factor = add(g, GRAPH_NEGATE, &s, 1, NULL, 0);
+        uint32_t spread = add(g, GRAPH_BROADCAST_IN_DIM, &factor, 1, attrs, 2);
+        if (negated) spread = add(g, GRAPH_NEGATE, &spread, 1, NULL, 0);
+        OK(graph_add_output(g, add(g, GRAPH_MULTIPLY, (uint32_t[]){x, spread}, 2, NULL, 0)));
+        plan_pool pool = make_pool(1, SLOW_LINKS);
+        plan_layout inputs[2];
+        plan_result result;
+        const shoal_graph *data = graph_data(g);
+        make_layout(&data->values[x].type, 1, ON_ONE, &inputs[0]);
+        make_layout(&data->values[s].type, 1, ON_ONE, &inputs[1]);
+        OK(plan_lower(data, &pool, inputs, NULL, &result));
+        assert_int_equal(result.n_programs, 1);
+        assert_int_equal(result.programs[0].peak, negated ? 2 * 4032 : 64 + 4032);
+        plan_result_fini(&result);
+        graph_destroy(&g);
+    }
+}
+
 static void expect_error(const shoal_graph *g, const plan_pool *pool, const plan_layout *inputs,
                          const plan_layout *const *wanted, const char *text) {
     plan_result result;
@@ -233,6 +259,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_weights, fresh, finish),
         cmocka_unit_test_setup_teardown(test_layers, fresh, finish),
         cmocka_unit_test_setup_teardown(test_once, fresh, finish),
+        cmocka_unit_test(test_peak_of_spread),
         cmocka_unit_test_setup_teardown(test_errors, fresh, finish),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -303,7 +303,12 @@ static void carry(worker_task *task, worker_lap *lap) {
         lap->carried[i] = task->outputs[lap->carry[i] - 1];
         task->outputs[lap->carry[i] - 1] = NULL;
     }
-    /* Its memory is to be written over, whatever else of this round goes on. */
+    /* Its memory is to be written over, whatever else of this round goes on; other results are
+     * those of the last round. */
+    for (uint32_t o = 0; o < g->n_outputs; o++) {
+        worker_piece_release(task->outputs[o]);
+        task->outputs[o] = NULL;
+    }
     for (uint32_t v = 0; v < g->n_values; v++) {
         worker_buffer_release(task->values[v]);
         task->values[v] = NULL;
