@@ -120,9 +120,47 @@ static void test_nobody_reads(void **state) {
     says(shoal_read(out[0], got, sizeof got), SHOAL_TIMEOUT, "nobody has taken the results");
     bool more = true;
     shoal_status status = SHOAL_OK;
-    for (int i = 0; i < 5000 && status == SHOAL_OK && more; i++)
+    for (int i = 0; i < 40000 && status == SHOAL_OK && more; i++)
         status = shoal_loop_next(loop, (void *[]){got}, (size_t[]){sizeof got}, &more);
     says(status, SHOAL_TIMEOUT, "nobody has taken the results");
+    shoal_loop_free(&loop);
+    shoal_function_free(&f);
+    shoal_tensor *all[] = {x, b, limit, out[0], out[1], sum};
+    for (int i = 0; i < 6; i++) shoal_tensor_free(&all[i]);
+    shoal_session_close(&s);
+}
+
+/* Who takes the stream waits for something behind the loop first. */
+static void test_reads_in_between(void **state) {
+    (void)state;
+    enum { ROUNDS = 20000 };
+    shoal_session *s = open_pool(2);
+    shoal_function *f = adding(s);
+    const float zeros[N] = {0}, most = 1e9F, one[N] = {1, 1, 1, 1};
+    float got[N];
+    shoal_tensor *x = row(s, zeros), *b = row(s, one), *limit, *out[2], *sum;
+    shoal_loop *loop;
+    ok(shoal_tensor_new(s, SHOAL_F32, 0, NULL, &most, &limit));
+    const shoal_carry carry = {0, 0};
+    const uint32_t stream = 0;
+    const shoal_repeat repeat = {.size = sizeof repeat,
+                                 .rounds = ROUNDS,
+                                 .n_carry = 1,
+                                 .carry = &carry,
+                                 .n_stream = 1,
+                                 .stream = &stream,
+                                 .patience_ms = 5000};
+    ok(shoal_function_repeat(f, (shoal_tensor *[]){x, b, limit}, &repeat, out, &loop));
+    bool more = true;
+    ok(shoal_loop_next(loop, (void *[]){got}, (size_t[]){sizeof got}, &more));
+    ok(shoal_add(out[0], b, &sum));
+    holds(sum, (float[]){ROUNDS + 1, ROUNDS + 1, ROUNDS + 1, ROUNDS + 1});
+    for (int i = 2; i <= ROUNDS; i++) {
+        ok(shoal_loop_next(loop, (void *[]){got}, (size_t[]){sizeof got}, &more));
+        assert_true(more && got[1] == (float)i);
+    }
+    ok(shoal_loop_next(loop, (void *[]){got}, (size_t[]){sizeof got}, &more));
+    assert_false(more);
     shoal_loop_free(&loop);
     shoal_function_free(&f);
     shoal_tensor *all[] = {x, b, limit, out[0], out[1], sum};
@@ -227,6 +265,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rounds),
         cmocka_unit_test(test_nobody_reads),
+        cmocka_unit_test(test_reads_in_between),
         cmocka_unit_test(test_dropped),
         cmocka_unit_test(test_files),
     };

@@ -23,6 +23,7 @@ shoal_status api_wait(const shoal_session *session, bool (*done)(void *context),
         if (session->closed) return base_fail(SHOAL_CLOSED, "the session is closed");
         if (session->options.interrupted && session->options.interrupted(session->options.context))
             return base_fail(SHOAL_INTERRUPTED, "the wait was interrupted");
+        worker_streams_widen(session->worker);
     }
 }
 

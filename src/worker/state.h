@@ -267,7 +267,7 @@ struct worker_stream {
     BASE_VEC(worker_buffer *) queue; /* n for each round */
     uint64_t next, taken;            /* rounds that have come, and that the reader has */
     int64_t taken_at, patience; /* the last change; nanoseconds that the loop waits for another */
-    bool full, ended;
+    bool full, wide, ended;
     uint64_t rounds; /* in all, once it has ended */
     shoal_status status;
     char *error;

@@ -1,5 +1,6 @@
 /* What the rounds of a loop bring to a client's memory, until it is taken. Bounded: the loop's slot
- * here does not begin a round that there is no room for. */
+ * here does not begin a round that there is no room for. There is more while the client waits for
+ * something else, which may be behind the loop: whoever is to take it may be who waits. */
 #include "worker/state.h"
 
 #include "base/clock.h"
@@ -7,14 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_ROUNDS = 4096, MOST_BYTES = 64 << 20 };
+enum { MOST_ROUNDS = 4096, MOST_BYTES = 64 << 20, WIDER = 8 };
 
 bool worker_stream_has_room(const worker_stream *stream) {
     size_t bytes = stream->n ? stream->n * sizeof(void *) : 1;
     for (uint32_t i = 0; i < stream->n && stream->queue.count; i++)
         bytes += stream->queue.data[i]->bytes;
-    size_t waiting = (size_t)(stream->next - stream->taken);
-    return !waiting || (waiting < MOST_ROUNDS && waiting < MOST_BYTES / bytes);
+    size_t waiting = (size_t)(stream->next - stream->taken), times = stream->wide ? WIDER : 1;
+    return !waiting || (waiting < times * MOST_ROUNDS && waiting < times * MOST_BYTES / bytes);
 }
 
 void worker_stream_push(worker_stream *stream, const worker_lap *lap, const worker_task *task) {
@@ -148,6 +149,21 @@ static bool is_brought(const worker *w, const worker_stream *stream) {
     return false;
 }
 
+void worker_streams_widen(worker *w) {
+    size_t at = 0;
+    uint64_t key;
+    void *item;
+    bool wider = false;
+    pthread_mutex_lock(&w->lock);
+    while (base_map_next(&w->streams, &at, &key, &item)) {
+        worker_stream *stream = item;
+        wider |= !stream->wide;
+        stream->wide = true;
+    }
+    pthread_mutex_unlock(&w->lock);
+    if (wider) worker_home_advance(&w->slots[w->n_slots - 1]);
+}
+
 bool worker_stream_ready(worker *w, const worker_stream *stream) {
     pthread_mutex_lock(&w->lock);
     bool ready = stream->next > stream->taken || stream->ended ||
@@ -164,6 +180,7 @@ shoal_status worker_stream_take(worker *w, worker_stream *stream, void *const *d
     shoal_status status = SHOAL_OK;
     *more = stream->next > stream->taken;
     if (*more) {
+        stream->wide = false;
         bool full = !worker_stream_has_room(stream);
         memcpy(taken, stream->queue.data, stream->n * sizeof *taken);
         stream->queue.count -= stream->n;

@@ -109,6 +109,8 @@ shoal_status worker_stream_open(worker *w, const uint64_t *values, uint32_t n, u
 void worker_stream_close(worker *w, worker_stream **stream);
 /* The loop whose first value this is has failed. */
 void worker_stream_fail(worker *w, uint64_t value, shoal_status status, const char *message);
+/* The client waits: streams take up more, each until something is taken of it. */
+void worker_streams_widen(worker *w);
 /* Whether worker_stream_take has something to tell. */
 bool worker_stream_ready(worker *w, const worker_stream *stream);
 /* Copies what the next round has brought, in the order of the values (data[i] NULL: not); *more:
