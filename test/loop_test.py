@@ -503,11 +503,11 @@ def test_memory():
     made = Pool(0)
     try:
         made.processes.append(made.start("worker", "--once", "--hub", made.address, "--name", "small", "--threads", "1",
-                                         "--memory", "100M"))
+                                         "--memory", "10M"))
         made.await_workers(1)
-        for millions, donate in ((24, ()), (32, 0)):
+        for tenths, donate in ((24, ()), (32, 0)):
             step = shoal.compile(lambda x: (x * 0.5 + 1,), replay=True, donate=donate)
-            x = shoal.zeros(millions * 250_000) + 4
+            x = shoal.zeros(tenths * 25_000) + 4
             loop = step.repeat(30, x, carry={0: 0}, stream=[])
             if donate == 0:
                 del x
