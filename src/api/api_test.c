@@ -328,6 +328,28 @@ static void test_small_values(void **state) {
     shoal_session_close(&s);
 }
 
+/* What a program that binds hands on as it lies in the client's memory is bound to no slot that
+ * computes, and is computed with like any other. */
+static void test_handed_on_beside_bound(void **state) {
+    for (uint32_t workers = 1; workers <= 3; workers += 2) {
+        shoal_session *s = open_pool(workers);
+        shoal_tensor *x = numbers(s, 40, 40, 1), *y = numbers(s, 40, 40, 1), *placed, *same, *sum;
+        const uint32_t slot = 0;
+        const shoal_layout here = {
+            .size = sizeof here, .slots = &slot, .n_slots = 1, .bound = true};
+        ok(shoal_place(y, &here, &placed));
+        ok(shoal_minimum(x, x, &same));
+        ok(shoal_start(same));
+        ok(shoal_add(same, same, &sum));
+        float *got = read_all(sum);
+        for (int i = 0; i < 1600; i++) assert_float_equal(got[i], 2 * (float)(i % 23 - 11), 0);
+        free(got);
+        shoal_tensor *all[] = {x, y, placed, same, sum};
+        for (size_t i = 0; i < 5; i++) shoal_tensor_free(&all[i]);
+        shoal_session_close(&s);
+    }
+}
+
 static shoal_tensor *integers(shoal_session *s, uint32_t rank, const int64_t *dims,
                               const int64_t *data) {
     shoal_tensor *t;
@@ -600,6 +622,7 @@ int main(void) {
         cmocka_unit_test(test_select_by_a_wider_condition),
         cmocka_unit_test(test_numbers_are_inputs),
         cmocka_unit_test(test_small_values),
+        cmocka_unit_test(test_handed_on_beside_bound),
         cmocka_unit_test(test_products),
         cmocka_unit_test(test_grid),
         cmocka_unit_test(test_operations),

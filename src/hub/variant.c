@@ -212,7 +212,8 @@ static shoal_status bound_slots(const shoal_graph *g, const hub_value *const *in
 }
 
 /* Of what is bound to slots, others compute nothing: they count as slots without weight. Small
- * values, which go to wherever they are used, are on no others either. */
+ * values, which go to wherever they are used, are on no others either. What a program has handed on
+ * as it lies in its client's memory leaves the choice: nothing computes there. */
 static shoal_status confine(const shoal_graph *g, const hub_value *const *inputs, base_arena *arena,
                             plan_pool *pool, plan_layout *layouts) {
     plan_slot *slots = base_arena_array(arena, plan_slot, pool->n_slots);
@@ -222,14 +223,16 @@ static shoal_status confine(const shoal_graph *g, const hub_value *const *inputs
     shoal_status status = slots && bound ? bound_slots(g, inputs, &named) : SHOAL_NO_MEMORY;
     for (uint32_t i = 0; status == SHOAL_OK && i < pool->n_slots; i++) {
         slots[i] = pool->slots[i];
-        bool is_bound = base_map_get(&named, (uint64_t)slots[i].slot + 1) != NULL;
+        bool is_bound =
+            slots[i].compute && base_map_get(&named, (uint64_t)slots[i].slot + 1) != NULL;
         if (is_bound) bound[n++] = slots[i].slot;
         slots[i].weight = is_bound && slots[i].weight <= 0 ? 1 : is_bound ? slots[i].weight : 0;
     }
     base_map_fini(&named);
     SHOAL_TRY(status);
+    if (!n) return SHOAL_OK;
     pool->slots = slots;
-    for (uint32_t i = 0; n && i < g->n_inputs; i++)
+    for (uint32_t i = 0; i < g->n_inputs; i++)
         if (inputs[i]->data.size)
             SHOAL_TRY(plan_layout_whole(arena, inputs[i]->type.rank, inputs[i]->type.dims, bound, n,
                                         &layouts[i]));
