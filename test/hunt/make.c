@@ -488,7 +488,7 @@ static bool is_wanted(const maker *m, uint16_t op) {
 void make_some(maker *m, uint32_t n) {
     for (uint32_t turn = 0; n && turn < 20; turn++) {
         uint16_t op = any_op(m);
-        if (is_wanted(m, op) && makers[op].make(m, op)) n--;
+        if (MAKE_CHANCE(5) ? make_again(m) : is_wanted(m, op) && makers[op].make(m, op)) n--;
     }
 }
 

@@ -108,6 +108,8 @@ const shoal_graph *make_comparator(maker *m, const uint32_t *in, uint32_t n, int
                                    bool *stable);
 /* What a value of this type holds that nothing computes. */
 void make_fill(maker *m, const shoal_type *type, void *data);
+/* A node that is there, once more, with one thing about it changed; false: it did not work out. */
+bool make_again(maker *m);
 /* Some operations beyond the blocks that kernels work in. */
 void make_blocks(maker *m);
 

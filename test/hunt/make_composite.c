@@ -116,6 +116,11 @@ bool make_window(maker *m, uint16_t op) {
     return make_node(m, op, in, 2, attrs, 8, NULL, 0, &out);
 }
 
+/* An operand beside the first: now and then a part of something, turned, or repeated. */
+static uint32_t beside(maker *m, shoal_type type) {
+    return MAKE_CHANCE(15) ? make_view(m, type) : make_like(m, type);
+}
+
 /* ---- composites along rows ---- */
 
 static shoal_type without(const shoal_type *type, uint32_t axis, uint8_t dtype) {
@@ -138,10 +143,10 @@ static bool along(maker *m, uint16_t op, const char *roles, bool norm) {
     if (norm) attrs[n_attrs++] = graph_float(SHOAL_ATTR_EPSILON, epsilons[MAKE_BELOW(3)]);
     for (const char *role = roles; *role; role++) {
         if (*role == 'x') in[n++] = x;
-        if (*role == 'g') in[n++] = make_like(m, type);
+        if (*role == 'g') in[n++] = beside(m, type);
         if (*role == 'r' && MAKE_CHANCE(30)) break;
-        if (*role == 'r') in[n++] = make_like(m, row);
-        if (*role == 'o') in[n++] = make_like(m, without(&type, axis, type.dtype));
+        if (*role == 'r') in[n++] = beside(m, row);
+        if (*role == 'o') in[n++] = beside(m, without(&type, axis, type.dtype));
         if (*role == 'l') {
             in[n++] = make_numbers(m, without(&type, axis, make_dtype(m, "iu")));
             if (MAKE_CHANCE(30)) attrs[n_attrs++] = graph_int(SHOAL_ATTR_IGNORE_INDEX, 2);
@@ -171,7 +176,9 @@ static bool attend(maker *m, uint16_t op) {
     shoal_type q = {.dtype = dtype}, k = {.dtype = dtype}, v, result;
     for (uint32_t i = 0; i < leading; i++) q.dims[q.rank++] = k.dims[k.rank++] = 1 + MAKE_BELOW(3);
     if (MAKE_CHANCE(25)) q.dims[q.rank++] = 1 + MAKE_BELOW(3);
-    int64_t depth = 1 + MAKE_BELOW(9), keys = MAKE_CHANCE(35) ? 16 : make_extent(m);
+    int64_t depth = 1 + MAKE_BELOW(9), keys = make_extent(m);
+    /* Whole vectors of scores need no room beside them. */
+    if (MAKE_CHANCE(40)) keys = 16 << MAKE_BELOW(2);
     if (m->has_blocks) keys = 129 + MAKE_BELOW(172), depth = 1 + MAKE_BELOW(4);
     q.dims[q.rank++] = make_extent(m);
     q.dims[q.rank++] = depth;
@@ -192,15 +199,15 @@ static bool attend(maker *m, uint16_t op) {
     /* Products, of which all samples of the noise make as many. */
     if (base_type_count(&q) * keys > (m->has_blocks ? 1 << 15 : 1 << 18)) return false;
     if (op == GRAPH_ATTENTION_GRADIENT) {
-        in[n++] = make_like(m, result);
-        in[n++] = make_like(m, result);
+        in[n++] = beside(m, result);
+        in[n++] = beside(m, result);
     }
-    in[n++] = x != UINT32_MAX ? x : make_like(m, q);
-    in[n++] = make_like(m, k);
-    in[n++] = make_like(m, v);
+    in[n++] = x != UINT32_MAX ? x : beside(m, q);
+    in[n++] = beside(m, k);
+    in[n++] = beside(m, v);
     if (MAKE_CHANCE(60)) {
         shoal_type mask = mask_type(m, &q, keys);
-        in[n++] = mask.dtype == SHOAL_BOOL ? make_numbers(m, mask) : make_like(m, mask);
+        in[n++] = mask.dtype == SHOAL_BOOL ? make_numbers(m, mask) : beside(m, mask);
     }
     if (MAKE_CHANCE(20)) in[n++] = make_numbers(m, (shoal_type){.dtype = make_dtype(m, "iu")});
     shoal_attr attrs[2];
@@ -237,16 +244,16 @@ static bool turn_pairs(maker *m, uint16_t op) {
 static bool optimize(maker *m, uint16_t op) {
     uint32_t in[6] = {make_any(m, "f", 0)}, out;
     shoal_type type = *make_type(m, in[0]);
-    for (uint32_t i = 1; i < 4; i++) in[i] = make_like(m, type);
+    for (uint32_t i = 1; i < 4; i++) in[i] = beside(m, type);
     uint8_t wide = type.dtype == SHOAL_F64 ? SHOAL_F64 : SHOAL_F32;
     in[4] = make_like(m, (shoal_type){.dtype = wide, .rank = 1, .dims = {8}});
-    in[5] = make_like(m, type);
+    in[5] = beside(m, type);
     return make_node(m, op, in, 5 + MAKE_BELOW(2), NULL, 0, NULL, 0, &out);
 }
 
 static bool activate(maker *m, uint16_t op) {
     uint32_t in[2] = {make_any(m, "f", 0)}, out, n = graph_op(op)->min_inputs;
-    in[1] = make_like(m, *make_type(m, in[0]));
+    in[1] = beside(m, *make_type(m, in[0]));
     bool gelu = op == GRAPH_GELU || op == GRAPH_GELU_GRADIENT;
     shoal_attr kind = graph_string(SHOAL_ATTR_APPROXIMATE, MAKE_CHANCE(50) ? "tanh" : "none");
     return make_node(m, op, in, n, &kind, gelu, NULL, 0, &out);

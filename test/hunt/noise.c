@@ -364,6 +364,10 @@ static double amount_of(const joined *j, uint8_t dtype, uint16_t k, int64_t i, d
     double least = j->multiplies ? ((double *)j->least.data[k])[i] : INFINITY;
     if (!stays_in_range(j, dtype, most, least)) return is_decided(j, dtype, k, i) ? 0 : INFINITY;
     double size = j->multiplies ? fabs(exact) : most;
+    /* Who adds one after the other, as the reference does, may leave the range by rounding alone.
+     */
+    bool leaves = isinf(is) && size + own_error(j, dtype, exact, size) >= most_of(dtype);
+    if (leaves && isfinite(exact)) return INFINITY;
     return units_of_sum(j->terms, dtype) * 2 * unit_of(dtype) * size +
            fmin(fabs(is - exact), own_error(j, dtype, exact, size));
 }

@@ -46,6 +46,7 @@ typedef struct run {
     shoal_tensor **values;  /* per value of the graph */
     uint32_t *last;         /* likewise: the last node that reads it, whereupon it is let go of */
     placement placed;       /* the last one */
+    bool binds;             /* some of what is placed belongs to its slots */
     bool failed, misplaced; /* misplaced: on a slot that is gone */
 } run;
 
@@ -208,6 +209,7 @@ static bool place(run *r, shoal_tensor **x) {
     else if (CHANCE(50))
         rotate(r, p);
     hunt_count_layout(p->form, p->by, p->more, p->layout.n_slots);
+    p->layout.bound = r->binds && CHANCE(40);
     shoal_tensor *placed;
     if (!fine(r, "place", shoal_place(*x, &p->layout, &placed))) {
         r->misplaced = true;
@@ -259,15 +261,18 @@ static void find_last(run *r, bool inputs) {
     for (uint32_t i = 0; i < g->n_outputs; i++) r->last[g->outputs[i]] = NEVER;
 }
 
-/* Gives back handles that node n was the last to need: what is not made yet need not be kept then,
- * and what is may be written over. */
-static void let_go(run *r, uint32_t n) {
+/* Gives back a handle that node n was the last to need: what is not made yet need not be kept then,
+ * and what is may be written over. Now and then the value is given away before. */
+static void let_go_of(run *r, uint32_t value, uint32_t n, uint32_t donated) {
+    if (r->last[value] != n || !r->values[value]) return;
+    if (CHANCE(donated)) fine(r, "donate", shoal_tensor_donate(r->values[value]));
+    shoal_tensor_free(&r->values[value]);
+}
+
+static void let_go(run *r, uint32_t n, uint32_t donated) {
     const shoal_node *node = &graph_data(r->program->graph)->nodes[n];
-    for (uint32_t k = 0; k < node->n_inputs; k++)
-        if (r->last[node->inputs[k]] == n) shoal_tensor_free(&r->values[node->inputs[k]]);
-    for (uint32_t k = 0; k < node->n_outputs; k++)
-        if (r->last[node->first_output + k] == n)
-            shoal_tensor_free(&r->values[node->first_output + k]);
+    for (uint32_t k = 0; k < node->n_inputs; k++) let_go_of(r, node->inputs[k], n, donated);
+    for (uint32_t k = 0; k < node->n_outputs; k++) let_go_of(r, node->first_output + k, n, donated);
 }
 
 static void record(run *r, const shoal_node *node) {
@@ -278,6 +283,14 @@ static void record(run *r, const shoal_node *node) {
                      node->regions, node->n_regions, &r->values[node->first_output],
                      node->n_outputs));
     free(inputs);
+}
+
+/* Another handle takes the place of a value's. */
+static void detach(run *r, uint32_t value) {
+    shoal_tensor *other;
+    if (!fine(r, "detach", shoal_detach(r->values[value], &other))) return;
+    shoal_tensor_free(&r->values[value]);
+    r->values[value] = other;
 }
 
 static void read_value(run *r, uint32_t value, void *to) {
@@ -300,14 +313,16 @@ static void use(run *r, uint32_t value) {
 /* Records all nodes; often: reads and starts some values on the way. */
 static void record_all(run *r, bool often, bool lets_go) {
     const shoal_graph *g = graph_data(r->program->graph);
+    uint32_t donated = often && CHANCE(30) ? 50 : 0;
     for (uint32_t n = 0; n < g->n_nodes && !r->failed; n++) {
         const shoal_node *node = &g->nodes[n];
         record(r, node);
         if (r->failed) return;
         uint32_t value = node->first_output + BELOW(node->n_outputs);
         if (CHANCE(8)) place(r, &r->values[value]);
+        if (CHANCE(2)) detach(r, value);
         if (often && CHANCE(30)) use(r, value);
-        if (lets_go) let_go(r, n);
+        if (lets_go) let_go(r, n, donated);
     }
 }
 
@@ -326,6 +341,25 @@ static const char *compare(run *r, hunt_truth *truth, const hunt_results *result
     return r->apis->why;
 }
 
+/* From any of them on, one after the other or all at once. */
+static void read_outputs(run *r, hunt_results *results) {
+    const shoal_graph *g = graph_data(r->program->graph);
+    uint32_t n = g->n_outputs, first = BELOW(n), begun = 0;
+    shoal_reading **readings = hunt_alloc(n * sizeof *readings);
+    bool together = CHANCE(20);
+    for (uint32_t i = 0; i < n && !r->failed; i++) {
+        uint32_t o = (first + i) % n;
+        if (!together)
+            read_value(r, g->outputs[o], results->data[o]);
+        else if (fine(r, "read",
+                      shoal_read_begin(r->values[g->outputs[o]], results->data[o],
+                                       results->bytes[o], &readings[begun])))
+            begun++;
+    }
+    for (uint32_t i = 0; i < begun; i++) fine(r, "read", shoal_read_end(&readings[i]));
+    free(readings);
+}
+
 static const char *run_recorded(run *r, hunt_truth *truth, hunt_results *results, bool often,
                                 const char *how) {
     const shoal_graph *g = graph_data(r->program->graph);
@@ -336,11 +370,7 @@ static const char *run_recorded(run *r, hunt_truth *truth, hunt_results *results
         if (started && !r->failed) fine(r, "start", shoal_start(r->values[g->inputs[i]]));
     }
     record_all(r, often, lets_go);
-    uint32_t first = BELOW(g->n_outputs);
-    for (uint32_t i = 0; i < g->n_outputs && !r->failed; i++) {
-        uint32_t o = (first + i) % g->n_outputs;
-        read_value(r, g->outputs[o], results->data[o]);
-    }
+    read_outputs(r, results);
     const char *why = compare(r, truth, results, how);
     free_values(r);
     return why;
@@ -611,6 +641,7 @@ static const char *run_once(apis *a, const hunt_program *program, uint64_t seed,
     const shoal_graph *g = graph_data(program->graph);
     run r = {.apis = a, .random = {seed}, .program = program};
     r.pool = &a->pools[hunt_below(&r.random, a->n_pools)];
+    r.binds = !a->changes && hunt_chance(&r.random, 15);
     r.values = hunt_alloc((g->n_values + 1) * sizeof *r.values);
     r.last = hunt_alloc((g->n_values + 1) * sizeof *r.last);
     hunt_results results = hunt_results_new(g);

@@ -11,6 +11,7 @@ import numpy as np
 import golden
 from spell_joined import cumulate, reduce, remainder, together, whole_quotient, widens
 from spell_moved import SMALL, copied, summed
+from spell_viewed import viewed
 
 # What torch calls the operations that take one tensor; True: torch computes the same for every element.
 UNARY = {
@@ -146,7 +147,7 @@ def arithmetic(n):
         return []
     a, b = n.x
     made = [f"{a} {sign} {b}", f"t.{word}({a}, {b})", f"{a}.{word}({b})",
-            f"{{y}} = {a}.clone()\n{{y}} {sign}= {b}", f"{{y}} = {a}.clone()\n{{y}}.{word}_({b})"]
+            f"{{y}} = {a}.clone()\n{{y}} {sign}= {b}", f"{{y}} = {a}.clone()\n{{y}}.{word}_({b})"] + viewed(n, sign)
     if n.met():
         made += [f"{n.met()[0]} {sign} {n.met()[1]}"] * 6
     for k in (0, 1):
@@ -541,7 +542,8 @@ def sort(n):
     if falling is None:
         return []
     if len(n.x) == 1:
-        return [f"{n.x[0]}.sort(dim={axis}, descending={falling}, stable=True)[0]"]
+        made = [f"{n.x[0]}.sort(dim={axis}, descending={falling}, stable=True)[0]"]
+        return made + [f"{n.x[0]}.topk({n.shape[axis]}, {axis}, {falling})[0]"] * (not n.torch)
     if n.torch:
         return []
     rows = ", ".join(f"{x}.take_along(order, {axis})" for x in n.x)
