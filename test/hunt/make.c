@@ -392,7 +392,7 @@ static const struct maker_row {
     ROW(RMS_NORM, composite, 2),
     ROW(LAYER_NORM, composite, 2),
     ROW(CROSS_ENTROPY, composite, 1),
-    ROW(ATTENTION, composite, 2),
+    ROW(ATTENTION, composite, 3),
     ROW(ROPE, composite, 2),
     ROW(CBRT, elementwise, 1),
     ROW(CEIL, elementwise, 1),

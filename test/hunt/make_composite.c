@@ -178,7 +178,7 @@ static bool attend(maker *m, uint16_t op) {
     if (MAKE_CHANCE(25)) q.dims[q.rank++] = 1 + MAKE_BELOW(3);
     int64_t depth = 1 + MAKE_BELOW(9), keys = make_extent(m);
     /* Whole vectors of scores need no room beside them. */
-    if (MAKE_CHANCE(40)) keys = 16 << MAKE_BELOW(2);
+    if (MAKE_CHANCE(40)) keys = 16 << MAKE_BELOW(3);
     if (m->has_blocks) keys = 129 + MAKE_BELOW(172), depth = 1 + MAKE_BELOW(4);
     q.dims[q.rank++] = make_extent(m);
     q.dims[q.rank++] = depth;

@@ -22,6 +22,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 FOLDERS = ("src/graph", "src/plan", "src/api", "src/worker", "src/hub", "src/backend/cpu", "src/backend/fuse",
            "src/backend", "src/base", "python/shoal")
+APART = 1_000_000  # programs follow from numbers in a row: those of two seeds are to be others
 
 
 def faults():
@@ -99,7 +100,7 @@ def hunt(copy, way, seconds, seed):
     """Seconds of one core until the way found it, or None; and what it said first."""
     core = min(os.sched_getaffinity(0))
     process = subprocess.Popen(
-        [copy.build / "test/hunt/hunt", way, "--seed", str(seed)],
+        [copy.build / "test/hunt/hunt", way, "--seed", str(seed * APART)],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
         preexec_fn=lambda: os.sched_setaffinity(0, {core}))
     text, said, found, took, status = "\n", "", None, 0.0, None
