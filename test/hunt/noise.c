@@ -310,6 +310,8 @@ static bool any_is_beyond(const shoal_graph *g, const shoal_node *node, const hu
 static shoal_status join(const ref_call *call, joined *out) {
     const shoal_graph *body = body_of(call->node);
     *out = (joined){.terms = terms_of(call->graph, call->node)};
+    /* Operands of no elements may have extents too large for the same in float64. */
+    if (!base_type_count(ref_output(call))) out->terms = 0;
     if (out->terms <= 0) return SHOAL_OK;
     out->multiplies = body && rounding_of(body) == GRAPH_MULTIPLY;
     out->wide = call->node->op == GRAPH_DOT_GENERAL || call->node->op == GRAPH_CONVOLUTION;
