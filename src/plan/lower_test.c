@@ -259,7 +259,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_weights, fresh, finish),
         cmocka_unit_test_setup_teardown(test_layers, fresh, finish),
         cmocka_unit_test_setup_teardown(test_once, fresh, finish),
-        cmocka_unit_test(test_peak_of_spread),
+        cmocka_unit_test_setup_teardown(test_peak_of_spread, fresh, finish),
         cmocka_unit_test_setup_teardown(test_errors, fresh, finish),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
