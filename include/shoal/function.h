@@ -64,7 +64,7 @@ typedef struct shoal_repeat {
 /* Starts a loop and returns at once. outputs: those of the last round, as of a function; after 0
  * rounds NULL but for those that are carried. Fails with INVALID, naming the output or the input.
  * Streamed results have to be read: a loop that is 4,096 rounds, or 64 MiB, ahead of its reader
- * waits, with all later work, and after patience_ms fails with TIMEOUT; eight times as far ahead
+ * waits, with all later work, and after patience_ms fails with TIMEOUT; four times as far ahead
  * while a call waits for something else. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_function_repeat(shoal_function *function,
                                                                 shoal_tensor *const *inputs,

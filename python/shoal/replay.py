@@ -329,7 +329,7 @@ class Replayed:
 
         Returns an iterator, over what each round brings: a tuple of NumPy arrays (bfloat16 as float32), or for a
         single number the array. The workers are ahead by at most 4,096 rounds, or 64 MiB; then they wait. While
-        a call waits for something else it is eight times that. Leaving the iteration early ends the loop. `.result`: what the last round returned (None if there was none);
+        a call waits for something else it is four times that. Leaving the iteration early ends the loop. `.result`: what the last round returned (None if there was none);
         `.arguments`: those that a next round would have; `.rounds`: how many there were so far; `.cancel()`.
         Results of a loop that was cancelled, and what it changed in place, have no value: reading fails.
         A loop goes on while somebody holds it, a result, or what it changes in place; else it ends early.

@@ -120,7 +120,7 @@ static void test_nobody_reads(void **state) {
     says(shoal_read(out[0], got, sizeof got), SHOAL_TIMEOUT, "nobody has taken the results");
     bool more = true;
     shoal_status status = SHOAL_OK;
-    for (int i = 0; i < 40000 && status == SHOAL_OK && more; i++)
+    for (int i = 0; i < 20000 && status == SHOAL_OK && more; i++)
         status = shoal_loop_next(loop, (void *[]){got}, (size_t[]){sizeof got}, &more);
     says(status, SHOAL_TIMEOUT, "nobody has taken the results");
     shoal_loop_free(&loop);
@@ -133,7 +133,7 @@ static void test_nobody_reads(void **state) {
 /* Who takes the stream waits for something behind the loop first. */
 static void test_reads_in_between(void **state) {
     (void)state;
-    enum { ROUNDS = 20000 };
+    enum { ROUNDS = 6000 };
     shoal_session *s = open_pool(2);
     shoal_function *f = adding(s);
     const float zeros[N] = {0}, most = 1e9F, one[N] = {1, 1, 1, 1};

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_ROUNDS = 4096, MOST_BYTES = 64 << 20, WIDER = 8 };
+enum { MOST_ROUNDS = 4096, MOST_BYTES = 64 << 20, WIDER = 4 };
 
 bool worker_stream_has_room(const worker_stream *stream) {
     size_t bytes = stream->n ? stream->n * sizeof(void *) : 1;
