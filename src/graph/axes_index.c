@@ -66,7 +66,7 @@ static int8_t add_search(graph_axes *out, int64_t extent) {
     uint32_t loop = out->n_loops++;
     out->extent[loop] = extent;
     out->granule[loop] = 1;
-    out->contracted[loop] = true;
+    out->contracted[loop] = out->picks[loop] = true;
     return (int8_t)loop;
 }
 
@@ -97,6 +97,7 @@ AXES(dynamic_update_slice) {
         bool all = outputs[0].dims[i] == call->inputs[1].dims[i];
         out->inputs[0][i] = (int8_t)i;
         out->inputs[1][i] = all ? (int8_t)i : GRAPH_WHOLE;
+        out->picks[i] = !all;
     }
     return SHOAL_OK;
 }
@@ -195,7 +196,7 @@ AXES(scatter) {
     graph_whole(&call->inputs[n], out->inputs[n]);
     for (uint32_t i = 0, at = 0; i < input->rank; i++) {
         bool alone = graph_has(dropped, n_dropped, i);
-        out->granule[i] = alone && graph_has(map, n_map, i);
+        out->granule[i] = out->picks[i] = alone && graph_has(map, n_map, i);
         if (graph_has(left, n_batching, i) || alone) continue;
         int64_t axis = window[at++];
         if (updates->dims[axis] != input->dims[i] || graph_has(map, n_map, i)) continue;

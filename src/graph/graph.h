@@ -62,6 +62,9 @@ typedef struct graph_axes {
     int64_t extent[GRAPH_MAX_LOOPS];
     int64_t granule[GRAPH_MAX_LOOPS]; /* cuts must be multiples; 0: the loop must not be cut */
     bool contracted[GRAPH_MAX_LOOPS];
+    /* Along the loop the call picks elements of its first operand, by numbers: a part has what is
+     * picked of its own, and a cut costs more than it saves where that is much. */
+    bool picks[GRAPH_MAX_LOOPS];
     uint16_t combine; /* GRAPH_ADD, …, when some loop is contracted */
     /* The operand from which every part along a contracted loop starts, so that cutting would count
      * it once per part: such a loop may be cut only if graph_is_identity holds for that operand.

@@ -150,8 +150,10 @@ static shoal_status add_lift(plan_draft *d, base_arena *arena, uint32_t n, const
     if (c->n_lifts == MOST_FOLLOWED) return SHOAL_OK;
     plan_layout *lift = &c->lifts[c->n_lifts];
     bool valid;
-    SHOAL_TRY(plan_lift(d, arena, n, axes, layout, axes->inputs[operand],
-                        operand ? NULL : axes->ranges, lift, &valid));
+    const graph_range *ranges = operand ? NULL : axes->ranges;
+    SHOAL_TRY(plan_lift(d, arena, n, axes, layout, axes->inputs[operand], ranges, lift, &valid));
+    if (valid && ranges && plan_gathers_on_few(d, n, axes, lift))
+        SHOAL_TRY(plan_lift(d, arena, n, axes, layout, axes->inputs[operand], NULL, lift, &valid));
     for (uint32_t i = 0; i < c->n_lifts && valid; i++) {
         if (!plan_layout_equal(&c->lifts[i], lift)) continue;
         c->charge[i] = fmin(c->charge[i], charge);
@@ -321,8 +323,7 @@ static shoal_status offer(plan_draft *d, uint32_t n, const graph_axes *axes, con
             again = node->inputs[b] == value &&
                     !memcmp(axes->inputs[b], axes->inputs[o], d->g->values[value].type.rank);
         if (again) continue;
-        SHOAL_TRY(plan_operand_layout(d, &d->scratch, n, axes, division, o, &need));
-        SHOAL_TRY(plan_need_cost(d, value, &need, &more, &moved));
+        SHOAL_TRY(plan_operand(d, &d->scratch, n, axes, division, o, &need, &more, &moved));
         plan_load_add(d, &load, &need, value, NULL);
         coming += more;
         bytes += moved;
@@ -387,7 +388,7 @@ static shoal_status offer_own(plan_draft *d, uint32_t n, const graph_axes *axes,
     for (uint32_t l = 0; l < axes->n_loops; l++) {
         int64_t granule = plan_loop_granule(d, n, axes, l);
         if (granule < 1 || axes->extent[l] <= granule) continue;
-        if (axes->contracted[l] && !contract) continue;
+        if (axes->contracted[l] && (!contract || axes->picks[l])) continue;
         SHOAL_TRY(cut_loop(d, axes, work, l, granule, &division));
         SHOAL_TRY(offer(d, n, axes, work, charge, &division, c));
     }

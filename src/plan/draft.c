@@ -94,10 +94,12 @@ shoal_status plan_add_form(plan_draft *d, uint32_t value, const plan_layout *lay
     SHOAL_TRY(plan_form_slots(d, form));
     cell->form = form;
     plan_forms **end = &d->values[value].forms;
-    for (uint32_t n = 1; *end && n < PLAN_MOST_SOURCES; n++) end = &(*end)->next;
-    cell->next = *end; /* the newest, where there are too many */
-    *end = cell;
+    uint32_t n = 1;
+    for (; *end && n < PLAN_MOST_SOURCES; n++) end = &(*end)->next;
     *out = form;
+    if (*end && !form->covers) return SHOAL_OK; /* no source for others */
+    cell->next = *end;                          /* the newest, where there are too many */
+    *end = cell;
     return SHOAL_OK;
 }
 
@@ -382,8 +384,8 @@ static shoal_status offer_compute(plan_draft *d, uint32_t value, const plan_layo
     r.seconds = plan_compute_seconds(d, r.axes, &r.division, &work, NULL);
     for (uint32_t o = 0; o < node->n_inputs; o++) {
         plan_layout need;
-        SHOAL_TRY(plan_operand_layout(d, &d->scratch, v->node, r.axes, &r.division, o, &need));
-        SHOAL_TRY(plan_need_cost(d, node->inputs[o], &need, &seconds, &bytes));
+        SHOAL_TRY(
+            plan_operand(d, &d->scratch, v->node, r.axes, &r.division, o, &need, &seconds, &bytes));
         r.seconds += seconds;
         r.bytes += bytes;
     }
@@ -445,6 +447,8 @@ shoal_status plan_add_compute(plan_draft *d, uint32_t n, const graph_axes *axes,
     const shoal_node *node = &d->g->nodes[n];
     plan_step made = {.node = n}, *step;
     plan_layout layout;
+    double seconds;
+    int64_t bytes;
     made.axes = axes;
     SHOAL_TRY(plan_layout_copy(&d->arena, division, &made.division));
     SHOAL_TRY(plan_node_work(d, n, &made.work));
@@ -452,7 +456,8 @@ shoal_status plan_add_compute(plan_draft *d, uint32_t n, const graph_axes *axes,
     made.outputs = base_arena_array(&d->arena, plan_form *, node->n_outputs);
     if (!made.inputs || !made.outputs) return SHOAL_NO_MEMORY;
     for (uint32_t i = 0; i < node->n_inputs; i++) {
-        SHOAL_TRY(plan_operand_layout(d, &d->arena, n, made.axes, &made.division, i, &layout));
+        SHOAL_TRY(
+            plan_operand(d, &d->arena, n, made.axes, &made.division, i, &layout, &seconds, &bytes));
         SHOAL_TRY(plan_need(d, node->inputs[i], &layout, &made.inputs[i]));
     }
     for (uint32_t i = 0; i < node->n_outputs; i++) {

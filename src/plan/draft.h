@@ -75,7 +75,8 @@ typedef struct plan_held {
     bool has_hint;
     plan_layout hint; /* of a deferred value: the layout that follows from its operands */
     int64_t units[SHOAL_MAX_RANK]; /* granule.c; 0: as many as elements */
-    uint32_t ranges;               /* nodes that read a range of it */
+    /* Nodes that pick elements of it, or replace some: of it, or of what has become of it. */
+    uint32_t picks;
 } plan_held;
 
 /* An exchange of a form in panels into one in one piece: a step for each, of one channel. */
@@ -223,11 +224,15 @@ shoal_status plan_lift(plan_draft *d, base_arena *arena, uint32_t node, const gr
 shoal_status plan_result_layout(base_arena *arena, const graph_axes *axes,
                                 const plan_layout *division, const shoal_type *type,
                                 uint32_t result, plan_layout *out) SHOAL_CHECK_RESULT;
-/* The layout in which a node needs an operand under a division. Of one that is read in ranges it is
- * all, or these alone: what takes less time. */
-shoal_status plan_operand_layout(plan_draft *d, base_arena *arena, uint32_t node,
-                                 const graph_axes *axes, const plan_layout *division,
-                                 uint32_t operand, plan_layout *out) SHOAL_CHECK_RESULT;
+/* Whether a division that follows ranges of its operand leaves the work to few slots, for no gain.
+ */
+bool plan_gathers_on_few(const plan_draft *d, uint32_t node, const graph_axes *axes,
+                         const plan_layout *division);
+/* The layout in which a node needs an operand under a division, and what it costs to have it. Of
+ * one that is read in ranges it is all, or these alone: what takes less time. */
+shoal_status plan_operand(plan_draft *d, base_arena *arena, uint32_t node, const graph_axes *axes,
+                          const plan_layout *division, uint32_t operand, plan_layout *out,
+                          double *seconds, int64_t *bytes) SHOAL_CHECK_RESULT;
 
 /* ---- divide.c: the division of a node's loops ---- */
 

@@ -2,7 +2,11 @@
  * what a division needs of operands and makes of results. */
 #include "plan/draft.h"
 
+#include <math.h>
 #include <string.h>
+
+/* A part of the work, times the slots, that is too much for one. */
+static const double UNEVEN = 1.5;
 
 bool plan_may_contract(const plan_draft *d, uint32_t n, const graph_axes *axes) {
     if (axes->initial < 0) return true;
@@ -102,6 +106,37 @@ static shoal_status range_cuts(base_arena *arena, const graph_range *range, int6
     return SHOAL_OK;
 }
 
+/* Whether a value had better stay cut into `parts` where elements are picked from it, `bytes` at a
+ * time, by parts that each send or receive as many: else it is brought together once, for all. */
+static bool picking_pays(const plan_draft *d, uint32_t value, uint32_t parts, double bytes) {
+    const plan_pool *pool = d->pool;
+    double all = (double)base_type_bytes(&d->g->values[value].type);
+    uint32_t picks = d->values[plan_source(d, value)].picks;
+    return picks * (pool->link_delay + parts * bytes / pool->link_bytes) <
+           pool->link_delay + all / pool->link_bytes;
+}
+
+/* What is picked along a loop: a result, or what it is replaced by. */
+static double picked_bytes(const plan_draft *d, const shoal_node *node, bool reads) {
+    double bytes = 0;
+    if (reads) return (double)base_type_bytes(&d->g->values[node->first_output].type);
+    for (uint32_t i = 1; i < node->n_inputs; i++)
+        bytes += (double)base_type_bytes(&d->g->values[node->inputs[i]].type);
+    return bytes;
+}
+
+bool plan_gathers_on_few(const plan_draft *d, uint32_t n, const graph_axes *axes,
+                         const plan_layout *division) {
+    const shoal_node *node = &d->g->nodes[n];
+    uint32_t eligible = 0;
+    double most = 0;
+    for (uint32_t i = 0; i < d->pool->n_slots; i++) eligible += d->eligible[i];
+    for (uint32_t i = 0; i < division->n_slots; i++)
+        most = fmax(most, plan_share(axes, division, i));
+    return most * eligible > UNEVEN &&
+           !picking_pays(d, node->inputs[0], 1, picked_bytes(d, node, true));
+}
+
 shoal_status plan_lift(plan_draft *d, base_arena *arena, uint32_t n, const graph_axes *axes,
                        const plan_layout *layout, const int8_t *map, const graph_range *ranges,
                        plan_layout *out, bool *valid) {
@@ -109,6 +144,7 @@ shoal_status plan_lift(plan_draft *d, base_arena *arena, uint32_t n, const graph
     uint32_t *slots = (uint32_t *)out->slots, *coords = (uint32_t *)out->coords;
     uint32_t *part_of[GRAPH_MAX_LOOPS] = {0};
     int axis_of[GRAPH_MAX_LOOPS];
+    const shoal_node *node = &d->g->nodes[n];
     bool contract = plan_may_contract(d, n, axes);
     for (uint32_t l = 0; l < axes->n_loops; l++) axis_of[l] = -1;
     for (uint32_t a = 0; a < layout->rank; a++) {
@@ -120,6 +156,9 @@ shoal_status plan_lift(plan_draft *d, base_arena *arena, uint32_t n, const graph
         const int64_t *cuts;
         int64_t *made = NULL;
         uint32_t parts = layout->parts[a];
+        if (axes->picks[loop] &&
+            !picking_pays(d, node->inputs[0], parts, picked_bytes(d, node, axes->contracted[loop])))
+            continue;
         if (ranged)
             SHOAL_TRY(range_cuts(arena, &ranges[a], axes->extent[loop], layout->cuts[a], parts,
                                  &parts, &made, &part_of[loop]));
@@ -130,7 +169,8 @@ shoal_status plan_lift(plan_draft *d, base_arena *arena, uint32_t n, const graph
         axis_of[loop] = (int)a;
         out->parts[loop] = parts;
         out->cuts[loop] = cuts;
-        out->given = layout->given;
+        /* What is picked does not have to be where it was picked from. */
+        if (!ranged && !axes->picks[loop]) out->given = layout->given;
     }
     if (layout->n_slots == 1) out->given = layout->given;
     for (uint32_t i = 0; i < layout->n_slots; i++) {
@@ -205,9 +245,9 @@ static shoal_status cut_ranges(base_arena *arena, const graph_axes *axes,
         if (!cuts || !part_of) return SHOAL_NO_MEMORY;
         for (uint32_t i = 0; i < parts; i++) {
             int64_t begin = division->cuts[loop][i], end = division->cuts[loop][i + 1];
-            int64_t from = range->first + begin * range->step;
             /* A part without elements begins where the one before ends. */
-            if (begin == end) from = i ? cuts[n] : range->first;
+            int64_t from = begin == end && i ? cuts[n] : range->first;
+            if (begin < end) from += begin * range->step;
             if (from > cuts[n]) cuts[++n] = from;
             part_of[i] = n;
             cuts[++n] = begin == end ? from : range->first + (end - 1) * range->step + 1;
@@ -222,23 +262,26 @@ static shoal_status cut_ranges(base_arena *arena, const graph_axes *axes,
     return SHOAL_OK;
 }
 
-shoal_status plan_operand_layout(plan_draft *d, base_arena *arena, uint32_t n,
-                                 const graph_axes *axes, const plan_layout *division,
-                                 uint32_t operand, plan_layout *out) {
+shoal_status plan_operand(plan_draft *d, base_arena *arena, uint32_t n, const graph_axes *axes,
+                          const plan_layout *division, uint32_t operand, plan_layout *out,
+                          double *seconds, int64_t *bytes) {
     uint32_t value = d->g->nodes[n].inputs[operand];
     const shoal_type *type = &d->g->values[value].type;
     const plan_held *held = &d->values[plan_source(d, value)];
     plan_layout ranges;
-    double all, some;
-    int64_t bytes, fewer;
+    double some;
+    int64_t fewer;
     SHOAL_TRY(project(arena, axes, division, type, axes->inputs[operand], false, out));
+    SHOAL_TRY(plan_need_cost(d, value, out, seconds, bytes));
     /* What is made where it is needed is made once, for all who read some of it. */
-    if (operand || !axes->ranges || held->deferred) return SHOAL_OK;
-    SHOAL_TRY(plan_need_cost(d, value, out, &all, &bytes));
-    if (!(all > 0)) return SHOAL_OK;
+    if (operand || !axes->ranges || held->deferred || !(*seconds > 0)) return SHOAL_OK;
+    if (plan_gathers_on_few(d, n, axes, division)) return SHOAL_OK;
     SHOAL_TRY(project(arena, axes, division, type, axes->inputs[operand], false, &ranges));
     SHOAL_TRY(cut_ranges(arena, axes, division, &ranges));
     SHOAL_TRY(plan_need_cost(d, value, &ranges, &some, &fewer));
-    if (some * held->ranges < all) *out = ranges;
+    if (some * held->picks >= *seconds) return SHOAL_OK;
+    *out = ranges;
+    *seconds = some;
+    *bytes = fewer;
     return SHOAL_OK;
 }

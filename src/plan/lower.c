@@ -112,6 +112,18 @@ static shoal_status blame(const shoal_node *node, uint32_t n, shoal_status statu
                             node->location ? " at " : "", node->location ? node->location : "");
 }
 
+/* A value that is picked from is brought somewhere once, for all who do so. */
+static void count_picks(plan_draft *d, const shoal_node *node, const graph_axes *axes) {
+    bool picks = axes->ranges != NULL, carries = node->op == GRAPH_PLACE;
+    for (uint32_t l = 0; l < axes->n_loops; l++) {
+        picks |= axes->picks[l];
+        carries |= axes->picks[l] && !axes->contracted[l];
+    }
+    if (!picks && !carries) return;
+    uint32_t later = carries ? d->values[node->first_output].picks : 0;
+    d->values[node->inputs[0]].picks += later + picks;
+}
+
 /* From the last node to the first: finds which values are needed at all, where they may be cut, and
  * which will be asked for in a certain layout. */
 static shoal_status look_ahead(plan_draft *d, const plan_layout *const *wanted, bool *used) {
@@ -135,7 +147,7 @@ static shoal_status look_ahead(plan_draft *d, const plan_layout *const *wanted, 
         shoal_status status = plan_node_axes(d, n, &axes);
         if (status != SHOAL_OK) return blame(node, n, status);
         plan_granules_back(d, n, axes);
-        if (axes->ranges) d->values[node->inputs[0]].ranges++;
+        count_picks(d, node, axes);
         if (node->op != GRAPH_PLACE) continue;
         plan_layout *want = base_arena_array(&d->arena, plan_layout, 1);
         if (!want) return SHOAL_NO_MEMORY;
@@ -156,7 +168,7 @@ static bool is_deferred(const plan_draft *d, const shoal_node *node, const graph
     if (node->n_outputs != 1) return false;
     /* Sums are done once; what is searched in parts is no sum where it is searched whole. */
     for (uint32_t l = 0; l < axes->n_loops; l++)
-        if (axes->contracted[l] && !axes->part) return false;
+        if (axes->contracted[l] && !axes->picks[l]) return false;
     for (uint32_t i = 0; i < node->n_inputs; i++) {
         const plan_held *held = &d->values[plan_source(d, node->inputs[i])];
         reads += base_type_bytes(&d->g->values[node->inputs[i]].type);

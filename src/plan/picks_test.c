@@ -121,17 +121,19 @@ static uint32_t indices_at(int64_t at, int64_t n, bool vector) {
                0);
 }
 
+static uint32_t rows_at(uint32_t x, uint32_t at) {
+    shoal_attr attrs[] = {INTS(OFFSET_DIMS, 1),         INTS(COLLAPSED_SLICE_DIMS, 0),
+                          NONE(OPERAND_BATCHING_DIMS),  NONE(START_INDICES_BATCHING_DIMS),
+                          INTS(START_INDEX_MAP, 0),     graph_int(SHOAL_ATTR_INDEX_VECTOR_DIM, 1),
+                          INTS(SLICE_SIZES, 1, COLUMNS)};
+    return add(g, GRAPH_GATHER, (uint32_t[]){x, at}, 2, attrs, 7);
+}
+
 static void rows_are_found(void **state) {
     for (uint32_t compute = 2; compute <= MOST_COMPUTE; compute++)
         for (uint32_t i = 0; i < PLACES; i++) {
-            shoal_attr attrs[] = {
-                INTS(OFFSET_DIMS, 1),         INTS(COLLAPSED_SLICE_DIMS, 0),
-                NONE(OPERAND_BATCHING_DIMS),  NONE(START_INDICES_BATCHING_DIMS),
-                INTS(START_INDEX_MAP, 0),     graph_int(SHOAL_ATTR_INDEX_VECTOR_DIM, 1),
-                INTS(SLICE_SIZES, 1, COLUMNS)};
             uint32_t x = begin(compute), at = indices_at(places[i], 4, i % 2);
-            moves(add(g, GRAPH_GATHER, (uint32_t[]){x, at}, 2, attrs, 7),
-                  compute * 4 * ROW + 64 * compute);
+            moves(rows_at(x, at), compute * 4 * ROW + 64 * compute);
         }
 }
 
@@ -162,6 +164,22 @@ static void many_ranges_come_together(void **state) {
     moves(add(g, GRAPH_ADD, (uint32_t[]){x, back}, 2, NULL, 0), ROWS * ROW);
 }
 
+/* What is picked from often, or nearly all of, is brought together once. */
+static void much_that_is_picked_comes_together(void **state) {
+    for (uint32_t compute = 2; compute <= MOST_COMPUTE; compute++) {
+        uint32_t x = begin(compute), at = indices_at(150, 32, false), sum = UINT32_MAX;
+        for (uint32_t i = 0; i < 40; i++) {
+            uint32_t taken = rows_at(x, at);
+            sum = i ? add(g, GRAPH_ADD, (uint32_t[]){sum, taken}, 2, NULL, 0) : taken;
+        }
+        moves(sum, ROWS * ROW + compute * 32 * 4);
+        x = begin(compute);
+        uint32_t in_of[] = {x, index_at(0, SHOAL_I32), index_at(0, SHOAL_I32)};
+        shoal_attr attr = INTS(SLICE_SIZES, ROWS - 1, COLUMNS);
+        moves(add(g, GRAPH_DYNAMIC_SLICE, in_of, 3, &attr, 1), ROWS * ROW + 64 * compute);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(ranges_stay, fresh, finish),
@@ -170,6 +188,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(rows_are_found, fresh, finish),
         cmocka_unit_test_setup_teardown(rows_are_joined, fresh, finish),
         cmocka_unit_test_setup_teardown(many_ranges_come_together, fresh, finish),
+        cmocka_unit_test_setup_teardown(much_that_is_picked_comes_together, fresh, finish),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

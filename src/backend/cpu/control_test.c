@@ -50,6 +50,11 @@ static graph *loop(const char *body) {
 #define SUM(out, a, b) "%" out " = stablehlo.add %" a ", %" b " : tensor<1x64xf32>\n"
 #define ALL(out, a) "%" out " = stablehlo.multiply %" a ", %" a " : tensor<512x64xf32>\n"
 
+#define DOT(a, b)                                                                                  \
+    "\"stablehlo.dot_general\"(%" a ", %" b ") {dot_dimension_numbers = "                          \
+    "#stablehlo.dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [0]>} : "       \
+    "(tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>\n"
+
 static void test_rows(void **state) {
     static const struct {
         const char *body;
@@ -84,7 +89,40 @@ static void test_rows(void **state) {
     }
 }
 
+/* An update that goes behind the last that reads its operand takes nobody else with it. */
+static void test_order(void **state) {
+    static const char text[] =
+        "func.func @main(%x: tensor<64x64xf32>, %u: tensor<1x64xf32>, %a: tensor<64x64xf32>) -> "
+        "(tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>) {\n"
+        "%z = stablehlo.constant dense<0> : tensor<i32>\n"
+        "%up = \"stablehlo.dynamic_update_slice\"(%x, %u, %z, %z) : (tensor<64x64xf32>, "
+        "tensor<1x64xf32>, tensor<i32>, tensor<i32>) -> tensor<64x64xf32>\n"
+        "%p = " DOT("a", "a") "%t = stablehlo.add %p, %x : tensor<64x64xf32>\n"
+                              "%q = " DOT("t", "t") "%w = " DOT(
+                                  "q", "x") "return %up, %t, %q, %w : tensor<64x64xf32>, "
+                                            "tensor<64x64xf32>, tensor<64x64xf32>, "
+                                            "tensor<64x64xf32>\n}\n";
+    static float x[SIDE * SIDE], u[SIDE], a[SIDE * SIDE];
+    for (int i = 0; i < SIDE * SIDE; i++) {
+        x[i] = (float)(i % 7 - 3);
+        a[i] = (float)(i % 5 - 2);
+    }
+    void *in[] = {x, u, a};
+    float *is[4], *must[4];
+    graph *g;
+    const hlo_import_options options = {0};
+    OK(hlo_import_text(text, sizeof text - 1, &options, &g));
+    test_run_new("ref", 1, graph_data(g), in, must);
+    test_run_new("cpu", 1, graph_data(g), in, is);
+    for (int i = 0; i < 4; i++) {
+        if (memcmp(is[i], must[i], sizeof x)) fail_msg("result %d differs", i);
+        free(is[i]);
+        free(must[i]);
+    }
+    graph_destroy(&g);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows), cmocka_unit_test(test_order)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

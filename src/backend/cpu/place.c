@@ -116,7 +116,9 @@ static void choose_places(const cpu_program *p, uint32_t *at, uint32_t *users,
         for (uint32_t i = 0; i < step->n_reads; i++)
             if (users[cpu_root_of(p, step->reads[i])] > most)
                 most = users[cpu_root_of(p, step->reads[i])];
-        at[s] = last > s ? 2 * last + 1 : most && ends_values(p, s) ? most - 1 : 2 * s;
+        at[s] = last > s ? 2 * last + 1 : 2 * s;
+        /* What it reads may come from behind what it is itself read by. */
+        if (last == s && most && most - 1 < at[s] && ends_values(p, s)) at[s] = most - 1;
         for (uint32_t i = 0; i < step->n_reads; i++) {
             uint32_t root = cpu_root_of(p, step->reads[i]);
             bool input = p->values[root].kind == BACKEND_INPUT;
