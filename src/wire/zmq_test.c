@@ -229,7 +229,8 @@ static void test_shared_window(void **state) {
         bool told = share - share / 4 >= WIRE_FIRST_CREDIT; /* it is worth a word */
         if (told) assert_int_equal(credit(&guests[i]), share);
         /* Entering takes long on a busy machine: those that were silent meanwhile would be gone. */
-        for (int k = 0; k <= i; k++) say(&guests[k], (wire_frame){.type = WIRE_FRAME_BEAT}, NULL, 0);
+        for (int k = 0; k <= i; k++)
+            say(&guests[k], (wire_frame){.type = WIRE_FRAME_BEAT}, NULL, 0);
     }
     wire_frame chunk = {.type = WIRE_FRAME_DATA, .bytes = WIRE_CHUNK, .total = WIRE_CHUNK};
     for (int k = 1; k < 4; k++) {
