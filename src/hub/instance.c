@@ -446,6 +446,17 @@ void hub_done(hub *h, hub_peer *peer, const Shoal__Done *done) {
     hub_dispatch(h);
 }
 
+/* Of a loop whose rounds somebody sees: those before the one that failed. */
+static uint64_t good_rounds(const hub_instance *instance, const Shoal__Failed *failed) {
+    const hub_program *program = instance->program;
+    bool seen = false;
+    for (uint32_t o = 0; program->loops && o < program->n_outputs; o++) seen |= program->home[o];
+    if (!seen || failed->peer || instance->doubted) return 0;
+    if (instance->status != SHOAL_OK)
+        return failed->rounds < instance->well ? failed->rounds : instance->well;
+    return failed->rounds < instance->record->rounds ? failed->rounds : 0;
+}
+
 void hub_failed(hub *h, hub_peer *peer, const Shoal__Failed *failed) {
     hub_instance *instance = hub_instance_find(h, failed->instance);
     if (!instance) return;
@@ -453,9 +464,8 @@ void hub_failed(hub *h, hub_peer *peer, const Shoal__Failed *failed) {
         hub_strange(peer, "the failure of a program that it has no part in");
         return;
     }
-    bool rounds = instance->program->loops && !failed->peer && !instance->doubted;
     if (instance->status != SHOAL_OK) {
-        hub_instance_shorten(instance, rounds ? failed->rounds : 0);
+        hub_instance_shorten(instance, good_rounds(instance, failed));
         return;
     }
     const hub_peer *accused = failed->peer ? hub_peer_find(h, failed->peer) : NULL;
@@ -469,7 +479,7 @@ void hub_failed(hub *h, hub_peer *peer, const Shoal__Failed *failed) {
     snprintf(message, sizeof message, "%s", failed->error->message);
     instance->variant->broken = h->breakage = true;
     if (failed->peer && hub_doubt_note(h, instance, peer, failed)) return;
-    instance->well = rounds ? failed->rounds : 0;
+    instance->well = good_rounds(instance, failed);
     if (status != SHOAL_RANGE || !hub_rest_fail(h, instance, SHOAL_RANGE, message))
         hub_instance_fail(h, instance, known ? (shoal_status)status : SHOAL_INTERNAL, message);
 }

@@ -361,6 +361,7 @@ static void test_rounds_before(void **state) {
         hub_instance *loop = p->h->first;
         uint64_t id = loop->id;
         size_t all = loop->n_parts;
+        loop->program->home[0] = true; /* somebody sees each round's result */
         size_t outcomes = p->outcomes;
         assert_int_equal(all, MEMBERS);
         p->cancels = 0;
@@ -388,6 +389,23 @@ static void test_rounds_before(void **state) {
     told(p, 1, 0);
     finish_oldest(p);
     assert_null(p->h->first);
+}
+
+/* No rounds are made for nobody, nor more than the loop has. */
+static void test_no_rounds_before(void **state) {
+    pool *p = *state;
+    for (uint64_t k = 1; k <= 2; k++) {
+        submit_loop(p, 0, 1000, k);
+        hub_instance *loop = p->h->first;
+        uint64_t id = loop->id;
+        size_t all = loop->n_parts;
+        loop->program->home[0] = k == 2;
+        p->cancels = 0;
+        fail_round(p, 0, id, SHOAL_INTERNAL, k == 2 ? 1000 : 50, 0);
+        told(p, all, 0);
+        finish_oldest(p);
+        assert_null(p->h->first);
+    }
 }
 
 /* Who submits what fails pays for what is planned again, not the worker that tells. */
@@ -419,6 +437,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_behind, setup, teardown),
         cmocka_unit_test_setup_teardown(test_nothing_left, setup, teardown),
         cmocka_unit_test_setup_teardown(test_rounds_before, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_no_rounds_before, setup, teardown),
         cmocka_unit_test_setup_teardown(test_made_again_meanwhile, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

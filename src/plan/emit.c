@@ -444,7 +444,20 @@ typedef struct memory {
     uint64_t *bytes;
 } memory;
 
+/* The run of nodes without exchanges that a node is in: workers make one step of it. */
+static shoal_status find_steps(const shoal_graph *g, base_arena *arena, uint32_t **out) {
+    uint32_t *step = *out = base_arena_array(arena, uint32_t, g->n_nodes), now = 0;
+    if (!step) return SHOAL_NO_MEMORY;
+    for (uint32_t n = 0; n < g->n_nodes; n++) {
+        now += g->nodes[n].op == GRAPH_EXCHANGE;
+        step[n] = now;
+    }
+    return SHOAL_OK;
+}
+
 static shoal_status find_memory(const shoal_graph *g, base_arena *arena, memory *m) {
+    uint32_t *step;
+    SHOAL_TRY(find_steps(g, arena, &step));
     bool *dense = base_arena_array(arena, bool, g->n_values); /* read as it would lie */
     m->at = base_arena_array(arena, uint32_t, g->n_values);
     m->bytes = base_arena_array(arena, uint64_t, g->n_values);
@@ -453,8 +466,11 @@ static shoal_status find_memory(const shoal_graph *g, base_arena *arena, memory 
     for (uint32_t n = g->n_nodes; n-- > 0;) {
         const shoal_node *node = &g->nodes[n];
         bool spreads = node->op == GRAPH_BROADCAST_IN_DIM && !dense[node->first_output];
-        for (uint32_t i = 0; i < node->n_inputs && !spreads && !reads_spread(node); i++)
-            dense[node->inputs[i]] = true;
+        for (uint32_t i = 0; i < node->n_inputs; i++) {
+            uint32_t maker = g->values[node->inputs[i]].node;
+            bool handed_on = maker != SHOAL_NO_NODE && step[maker] != step[n];
+            if (handed_on || (!spreads && !reads_spread(node))) dense[node->inputs[i]] = true;
+        }
     }
     for (uint32_t v = 0; v < g->n_values; v++) m->at[v] = v;
     for (uint32_t n = 0; n < g->n_nodes; n++) {
