@@ -201,6 +201,44 @@ static void test_peak_of_spread(void **state) {
     }
 }
 
+/* What is spread and read on both sides of an exchange is handed from step to step, as it would
+ * lie. */
+static void test_peak_of_handed_on(void **state) {
+    uint64_t peak[2];
+    for (int again = 0; again < 2; again++) {
+        graph *g;
+        OK(graph_new(0, &g));
+        const int64_t zero = 0, n = 10000;
+        const shoal_attr attrs[] = {graph_ints(SHOAL_ATTR_BROADCAST_DIMENSIONS, NULL, 0),
+                                    graph_ints(SHOAL_ATTR_SHAPE, &n, 1)};
+        uint32_t x = input(g, SHOAL_F32, 1, &n), s = input(g, SHOAL_F32, 0, NULL);
+        uint32_t factor = add(g, GRAPH_NEGATE, &s, 1, NULL, 0);
+        uint32_t spread = add(g, GRAPH_BROADCAST_IN_DIM, &factor, 1, attrs, 2);
+        uint32_t scaled = add(g, GRAPH_MULTIPLY, (uint32_t[]){x, spread}, 2, NULL, 0);
+        uint32_t sum = reduce(g, scaled, scalar(g, 0), GRAPH_ADD, &zero, 1);
+        uint32_t all = add(g, GRAPH_BROADCAST_IN_DIM, &sum, 1, attrs, 2);
+        uint32_t behind[] = {all, x};
+        uint32_t last = add(g, GRAPH_SUBTRACT, behind, 2, NULL, 0);
+        last = add(g, GRAPH_MULTIPLY, (uint32_t[]){again ? spread : x, last}, 2, NULL, 0);
+        OK(graph_add_output(g, last));
+        plan_pool pool = make_pool(2, SLOW_LINKS);
+        plan_layout inputs[2];
+        plan_result result;
+        const shoal_graph *data = graph_data(g);
+        const uint32_t both[] = {10, 11};
+        OK(plan_layout_split(&arena, 1, &n, 0, 1, both, NULL, 2, &inputs[0]));
+        inputs[0].given = true;
+        make_layout(&data->values[s].type, 2, COPIES, &inputs[1]);
+        OK(plan_lower(data, &pool, inputs, NULL, &result));
+        peak[again] = 0;
+        for (uint32_t i = 0; i < result.n_programs; i++)
+            if (result.programs[i].peak > peak[again]) peak[again] = result.programs[i].peak;
+        plan_result_fini(&result);
+        graph_destroy(&g);
+    }
+    assert_in_range(peak[1], peak[0] + 4 * 10000 / 2, UINT64_MAX);
+}
+
 static void expect_error(const shoal_graph *g, const plan_pool *pool, const plan_layout *inputs,
                          const plan_layout *const *wanted, const char *text) {
     plan_result result;
@@ -260,6 +298,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_layers, fresh, finish),
         cmocka_unit_test_setup_teardown(test_once, fresh, finish),
         cmocka_unit_test_setup_teardown(test_peak_of_spread, fresh, finish),
+        cmocka_unit_test_setup_teardown(test_peak_of_handed_on, fresh, finish),
         cmocka_unit_test_setup_teardown(test_errors, fresh, finish),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
