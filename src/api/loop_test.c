@@ -95,6 +95,23 @@ static void test_rounds(void **state) {
     }
 }
 
+/* A loop over x, b and limit that streams its sums. */
+static shoal_loop *streaming(shoal_function *f, shoal_tensor *const *in, uint64_t rounds,
+                             uint32_t patience_ms, shoal_tensor **out) {
+    const shoal_carry carry = {0, 0};
+    const uint32_t stream = 0;
+    const shoal_repeat repeat = {.size = sizeof repeat,
+                                 .rounds = rounds,
+                                 .n_carry = 1,
+                                 .carry = &carry,
+                                 .n_stream = 1,
+                                 .stream = &stream,
+                                 .patience_ms = patience_ms};
+    shoal_loop *loop;
+    ok(shoal_function_repeat(f, in, &repeat, out, &loop));
+    return loop;
+}
+
 /* Nobody reads: the loop ends, and what is behind it goes on. */
 static void test_nobody_reads(void **state) {
     (void)state;
@@ -103,18 +120,8 @@ static void test_nobody_reads(void **state) {
     const float zeros[N] = {0}, hundred = 100, three[N] = {3, 3, 3, 3};
     float got[N];
     shoal_tensor *x = row(s, zeros), *b = row(s, three), *limit, *out[2], *sum;
-    shoal_loop *loop;
     ok(shoal_tensor_new(s, SHOAL_F32, 0, NULL, &hundred, &limit));
-    const shoal_carry carry = {0, 0};
-    const uint32_t stream = 0;
-    const shoal_repeat repeat = {.size = sizeof repeat,
-                                 .rounds = 1000000000,
-                                 .n_carry = 1,
-                                 .carry = &carry,
-                                 .n_stream = 1,
-                                 .stream = &stream,
-                                 .patience_ms = 300};
-    ok(shoal_function_repeat(f, (shoal_tensor *[]){x, b, limit}, &repeat, out, &loop));
+    shoal_loop *loop = streaming(f, (shoal_tensor *[]){x, b, limit}, 1000000000, 300, out);
     ok(shoal_add(b, b, &sum));
     holds(sum, (float[]){6, 6, 6, 6});
     says(shoal_read(out[0], got, sizeof got), SHOAL_TIMEOUT, "nobody has taken the results");
@@ -139,18 +146,8 @@ static void test_reads_in_between(void **state) {
     const float zeros[N] = {0}, most = 1e9F, one[N] = {1, 1, 1, 1};
     float got[N];
     shoal_tensor *x = row(s, zeros), *b = row(s, one), *limit, *out[2], *sum;
-    shoal_loop *loop;
     ok(shoal_tensor_new(s, SHOAL_F32, 0, NULL, &most, &limit));
-    const shoal_carry carry = {0, 0};
-    const uint32_t stream = 0;
-    const shoal_repeat repeat = {.size = sizeof repeat,
-                                 .rounds = ROUNDS,
-                                 .n_carry = 1,
-                                 .carry = &carry,
-                                 .n_stream = 1,
-                                 .stream = &stream,
-                                 .patience_ms = 5000};
-    ok(shoal_function_repeat(f, (shoal_tensor *[]){x, b, limit}, &repeat, out, &loop));
+    shoal_loop *loop = streaming(f, (shoal_tensor *[]){x, b, limit}, ROUNDS, 5000, out);
     bool more = true;
     ok(shoal_loop_next(loop, (void *[]){got}, (size_t[]){sizeof got}, &more));
     ok(shoal_add(out[0], b, &sum));
@@ -177,19 +174,10 @@ static void test_dropped(void **state) {
     const float zeros[N] = {0}, most = 1e9F, one[N] = {1, 1, 1, 1};
     float got[N];
     shoal_tensor *x = row(s, zeros), *b = row(s, one), *limit, *out[2], *sum;
-    shoal_loop *loop;
     ok(shoal_tensor_new(s, SHOAL_F32, 0, NULL, &most, &limit));
-    const shoal_carry carry = {0, 0};
-    const uint32_t stream = 0;
-    shoal_repeat repeat = {.size = sizeof repeat,
-                           .rounds = 2000,
-                           .n_carry = 1,
-                           .carry = &carry,
-                           .n_stream = 1,
-                           .stream = &stream};
     for (int endless = 0; endless < 2; endless++) {
-        repeat.rounds = endless ? 1000000000 : 2000;
-        ok(shoal_function_repeat(f, (shoal_tensor *[]){x, b, limit}, &repeat, out, &loop));
+        shoal_loop *loop =
+            streaming(f, (shoal_tensor *[]){x, b, limit}, endless ? 1000000000 : 2000, 0, out);
         for (int i = 0; i < 2; i++) shoal_tensor_free(&out[i]);
         if (!endless) {
             ok(shoal_add(b, b, &sum)); /* the hub hears of what was let go of */

@@ -91,15 +91,8 @@ static uint32_t scatter_added(maker *m, uint32_t x, uint32_t indices, uint32_t u
 static uint32_t per_index(maker *m, const int64_t *of_axes, const shoal_type *indices,
                           const numbering *d) {
     int64_t values[SHOAL_MAX_RANK], n = d->counts[4];
-    shoal_type shape = *indices;
-    shape.dtype = SHOAL_I64;
     for (int64_t i = 0; i < n; i++) values[i] = of_axes[d->lists[4][i]];
-    if (d->vector == indices->rank) return splat(m, shape, (double)values[0]);
-    const shoal_attr attrs[] = {graph_bytes(SHOAL_ATTR_VALUE, values, (size_t)n * sizeof *values),
-                                graph_ints(SHOAL_ATTR_SHAPE, &n, 1),
-                                graph_int(SHOAL_ATTR_DTYPE, SHOAL_I64)};
-    uint32_t row = node(m, GRAPH_CONSTANT, NULL, 0, attrs, 3, NULL);
-    return spread(m, row, &shape, &d->vector);
+    return per_number(m, indices, d->vector, values, n);
 }
 
 /* The greatest index at which a window lies inside. */

@@ -63,6 +63,13 @@ static inline uint32_t convert(maker *m, uint32_t x, uint8_t dtype) {
 
 /* ---- constants ---- */
 
+/* These elements, or one for all. */
+static inline uint32_t elements(maker *m, const shoal_type *type, const void *data, size_t bytes) {
+    uint32_t out = 0;
+    if (!m->status) m->status = graph_add_constant(m->g, type, data, bytes, &out);
+    return out;
+}
+
 /* One number everywhere, of any element type; a half is one of float32, converted. */
 static inline uint32_t splat(maker *m, shoal_type type, double value) {
     float single = (float)value;
@@ -73,11 +80,7 @@ static inline uint32_t splat(maker *m, shoal_type type, double value) {
     const void *bytes = type.dtype == SHOAL_F32   ? (const void *)&single
                         : type.dtype == SHOAL_F64 ? (const void *)&value
                                                   : (const void *)&whole;
-    const shoal_attr attrs[] = {
-        graph_bytes(SHOAL_ATTR_VALUE, bytes, shoal_dtype_size((shoal_dtype)type.dtype)),
-        graph_ints(SHOAL_ATTR_SHAPE, type.dims, type.rank),
-        graph_int(SHOAL_ATTR_DTYPE, type.dtype)};
-    return convert(m, node(m, GRAPH_CONSTANT, NULL, 0, attrs, 3, NULL), dtype);
+    return convert(m, elements(m, &type, bytes, shoal_dtype_size((shoal_dtype)type.dtype)), dtype);
 }
 
 static inline uint32_t like(maker *m, uint32_t x, double value) {
@@ -130,6 +133,16 @@ static inline uint32_t spread(maker *m, uint32_t x, const shoal_type *shape, con
         graph_ints(SHOAL_ATTR_BROADCAST_DIMENSIONS, axes, type_of(m, x)->rank),
         graph_ints(SHOAL_ATTR_SHAPE, shape->dims, shape->rank)};
     return node(m, GRAPH_BROADCAST_IN_DIM, &x, 1, attrs, 2, NULL);
+}
+
+/* An int64 for each number of an index, in the shape of the indices. */
+static inline uint32_t per_number(maker *m, const shoal_type *indices, int64_t vector,
+                                  const int64_t *values, int64_t n) {
+    shoal_type shape = *indices;
+    shape.dtype = SHOAL_I64;
+    if (vector == indices->rank) return elements(m, &shape, values, sizeof *values);
+    const shoal_type row = {.dtype = SHOAL_I64, .rank = 1, .dims = {n}};
+    return spread(m, elements(m, &row, values, (size_t)n * sizeof *values), &shape, &vector);
 }
 
 /* x, whose axes are the last of `shape` or 1. */

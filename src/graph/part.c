@@ -7,10 +7,7 @@
 static uint32_t nothing(maker *m, shoal_type type) { return splat(m, type, -0.0); }
 
 static uint32_t number(maker *m, int64_t value) {
-    const shoal_attr attrs[] = {graph_bytes(SHOAL_ATTR_VALUE, &value, sizeof value),
-                                graph_ints(SHOAL_ATTR_SHAPE, NULL, 0),
-                                graph_int(SHOAL_ATTR_DTYPE, SHOAL_I64)};
-    return node(m, GRAPH_CONSTANT, NULL, 0, attrs, 3, NULL);
+    return elements(m, &(shoal_type){.dtype = SHOAL_I64}, &value, sizeof value);
 }
 
 static uint32_t clamped(maker *m, uint32_t least, uint32_t x, uint32_t most) {
@@ -175,17 +172,6 @@ PART(dynamic_update_slice) {
 }
 
 /* ---- many indices ---- */
-
-/* A number for each number of an index, in the shape of all indices. */
-static uint32_t per_number(maker *m, const shoal_type *indices, int64_t vector,
-                           const int64_t *values, uint32_t n) {
-    if (vector == indices->rank) return spread(m, number(m, values[0]), indices, NULL);
-    int64_t shape = n;
-    const shoal_attr attrs[] = {graph_bytes(SHOAL_ATTR_VALUE, values, n * sizeof *values),
-                                graph_ints(SHOAL_ATTR_SHAPE, &shape, 1),
-                                graph_int(SHOAL_ATTR_DTYPE, SHOAL_I64)};
-    return spread(m, node(m, GRAPH_CONSTANT, NULL, 0, attrs, 3, NULL), indices, &vector);
-}
 
 /* The loop of an axis along which an index says one element, where the piece has not all of it. */
 static int loop_along(const graph_part *p, shoal_attr_key dropped, int64_t axis) {

@@ -162,7 +162,8 @@ void deliver(pool *p, int m, Shoal__Kind kind, const ProtobufCMessage *message) 
     pump(p);
 }
 
-void submit(pool *p, int m, uint32_t n, uint64_t k) {
+/* rounds: of a loop; 0: it is none. */
+static void submit_program(pool *p, int m, uint32_t n, uint64_t rounds, uint64_t k) {
     base_str text;
     program(n, &text);
     uint64_t session = (uint64_t)p->sessions[m] << 40, output = session + k;
@@ -171,22 +172,15 @@ void submit(pool *p, int m, uint32_t n, uint64_t k) {
     submit.graph = (ProtobufCBinaryData){text.size, (uint8_t *)text.data};
     submit.n_outputs = 1;
     submit.outputs = &output;
+    submit.rounds = rounds;
     deliver(p, m, SHOAL__KIND__SUBMIT, &submit.base);
     base_str_fini(&text);
 }
 
+void submit(pool *p, int m, uint32_t n, uint64_t k) { submit_program(p, m, n, 0, k); }
+
 void submit_loop(pool *p, int m, uint64_t rounds, uint64_t k) {
-    base_str text;
-    program(4, &text);
-    uint64_t session = (uint64_t)p->sessions[m] << 40, output = session + k;
-    Shoal__Submit message = SHOAL__SUBMIT__INIT;
-    message.program = session + k;
-    message.graph = (ProtobufCBinaryData){text.size, (uint8_t *)text.data};
-    message.n_outputs = 1;
-    message.outputs = &output;
-    message.rounds = rounds;
-    deliver(p, m, SHOAL__KIND__SUBMIT, &message.base);
-    base_str_fini(&text);
+    submit_program(p, m, 4, rounds, k);
 }
 
 void finish_oldest(pool *p) {

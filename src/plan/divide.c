@@ -27,34 +27,35 @@ shoal_status plan_node_axes(plan_draft *d, uint32_t n, const graph_axes **out) {
     return SHOAL_OK;
 }
 
-shoal_status plan_node_work(plan_draft *d, uint32_t n, plan_work *out) {
-    const shoal_node *node = &d->g->nodes[n];
-    shoal_type *types = base_arena_array(&d->scratch, shoal_type, node->n_inputs);
-    shoal_type *outputs = base_arena_array(&d->scratch, shoal_type, node->n_outputs);
+shoal_status plan_work_of(const shoal_graph *g, const shoal_node *node, base_arena *arena,
+                          plan_work *out) {
+    shoal_type *types = base_arena_array(arena, shoal_type, node->n_inputs);
+    shoal_type *outputs = base_arena_array(arena, shoal_type, node->n_outputs);
+    uint32_t n_outputs = node->n_outputs;
     if (!types || !outputs) return SHOAL_NO_MEMORY;
-    graph_call call = graph_node_call(d->g, node, types);
-    for (uint32_t i = 0; i < node->n_outputs; i++)
-        outputs[i] = d->g->values[node->first_output + i].type;
-    *out = plan_call_work(d->g, node, &call, outputs);
-    d->figures |= 1u << out->products;
+    *out = (plan_work){0};
+    if (graph_is_mapped(g, node)) return SHOAL_OK;
+    graph_call call = graph_node_call(g, node, types);
+    for (uint32_t i = 0; i < n_outputs; i++) {
+        outputs[i] = g->values[node->first_output + i].type;
+        out->bytes += (double)base_type_bytes(&outputs[i]);
+    }
+    const shoal_type *first = call.n_inputs ? &call.inputs[0] : n_outputs ? outputs : NULL;
+    out->flops = graph_cost(&call, outputs, n_outputs);
+    out->products = first ? base_figure_of((shoal_dtype)first->dtype) : BASE_PRODUCTS_F32;
+    double made = out->bytes;
+    /* What picks elements reads no more than it makes. */
+    for (uint32_t i = 0; i < call.n_inputs; i++) {
+        double bytes = (double)base_type_bytes(&call.inputs[i]);
+        out->bytes += graph_picks(call.op) ? fmin(bytes, made) : bytes;
+    }
     return SHOAL_OK;
 }
 
-plan_work plan_call_work(const shoal_graph *g, const shoal_node *node, const graph_call *call,
-                         const shoal_type *outputs) {
-    uint32_t n_outputs = node->n_outputs;
-    if (graph_is_mapped(g, node)) return (plan_work){0};
-    const shoal_type *first = call->n_inputs ? &call->inputs[0] : n_outputs ? outputs : NULL;
-    plan_work work = {.flops = graph_cost(call, outputs, n_outputs)};
-    work.products = first ? base_figure_of((shoal_dtype)first->dtype) : BASE_PRODUCTS_F32;
-    for (uint32_t i = 0; i < n_outputs; i++) work.bytes += (double)base_type_bytes(&outputs[i]);
-    double made = work.bytes;
-    /* What picks elements reads no more than it makes. */
-    for (uint32_t i = 0; i < call->n_inputs; i++) {
-        double bytes = (double)base_type_bytes(&call->inputs[i]);
-        work.bytes += graph_picks(call->op) ? fmin(bytes, made) : bytes;
-    }
-    return work;
+shoal_status plan_node_work(plan_draft *d, uint32_t n, plan_work *out) {
+    SHOAL_TRY(plan_work_of(d->g, &d->g->nodes[n], &d->scratch, out));
+    d->figures |= 1u << out->products;
+    return SHOAL_OK;
 }
 
 double plan_share(const graph_axes *axes, const plan_layout *division, uint32_t i) {

@@ -240,10 +240,9 @@ shoal_status plan_operand(plan_draft *d, base_arena *arena, uint32_t node, const
 shoal_status plan_node_axes(plan_draft *d, uint32_t node,
                             const graph_axes **out) SHOAL_CHECK_RESULT;
 shoal_status plan_node_work(plan_draft *d, uint32_t node, plan_work *out) SHOAL_CHECK_RESULT;
-/* What a node's call does with operands and results of these types: nothing, if it is used where it
- * lies in a file. */
-plan_work plan_call_work(const shoal_graph *g, const shoal_node *node, const graph_call *call,
-                         const shoal_type *outputs);
+/* What any graph's node does: nothing, if it is used where it lies in a file. */
+shoal_status plan_work_of(const shoal_graph *g, const shoal_node *node, base_arena *arena,
+                          plan_work *out) SHOAL_CHECK_RESULT;
 /* Seconds that a slot takes for a share of some work, and for starting it. */
 double plan_work_seconds(const plan_slot *slot, const plan_work *work, double share);
 /* All operands' layouts lifted and joined, as far as that is valid. */

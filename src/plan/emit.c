@@ -104,14 +104,8 @@ static shoal_status copy_regions(emitter *e, graph *to, const shoal_node *node,
 static shoal_status count_work(emitter *e, uint32_t first) {
     const shoal_graph *g = graph_data(e->graph);
     for (uint32_t n = first; n < g->n_nodes; n++) {
-        const shoal_node *node = &g->nodes[n];
-        shoal_type *types = base_arena_array(&e->scratch, shoal_type, node->n_inputs);
-        shoal_type *outputs = base_arena_array(&e->scratch, shoal_type, node->n_outputs);
-        if (!types || !outputs) return SHOAL_NO_MEMORY;
-        for (uint32_t o = 0; o < node->n_outputs; o++)
-            outputs[o] = g->values[node->first_output + o].type;
-        graph_call call = graph_node_call(g, node, types);
-        plan_work work = plan_call_work(g, node, &call, outputs);
+        plan_work work;
+        SHOAL_TRY(plan_work_of(g, &g->nodes[n], &e->scratch, &work));
         e->flops += work.flops;
         e->seconds += plan_work_seconds(&e->d->pool->slots[e->at], &work, 1);
     }
