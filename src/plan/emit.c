@@ -470,7 +470,8 @@ static shoal_status find_memory(const shoal_graph *g, base_arena *arena, memory 
     for (uint32_t n = 0; n < g->n_nodes; n++) {
         const shoal_node *node = &g->nodes[n];
         uint32_t first = node->first_output;
-        if (graph_is_mapped(g, node) || (!dense[first] && is_splat(g, node))) continue;
+        /* What only sends has no outputs: there may be nothing at `first`. */
+        if (graph_is_mapped(g, node) || (is_splat(g, node) && !dense[first])) continue;
         if (node->op == GRAPH_BROADCAST_IN_DIM && !dense[first]) {
             m->at[first] = m->at[node->inputs[0]];
             continue;
