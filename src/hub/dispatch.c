@@ -56,7 +56,7 @@ static shoal_status send_run(hub *h, hub_instance *instance, hub_peer *peer, uin
     run.donated = donated;
     run.n_donated = n_donated;
     run.rounds = instance->record->rounds;
-    run.ahead = run.rounds ? hub_loop_ahead(plan) : 0;
+    run.ahead = instance->ahead;
     run.slots = base_arena_array(&arena, Shoal__SlotRun *, plan->n_programs);
     shoal_status status = run.slots ? SHOAL_OK : SHOAL_NO_MEMORY;
     for (uint32_t i = 0; status == SHOAL_OK && i < plan->n_programs; i++) {
@@ -104,9 +104,18 @@ static shoal_status send_run(hub *h, hub_instance *instance, hub_peer *peer, uin
     return status;
 }
 
-static uint64_t need_of(const hub *h, const hub_instance *instance, uint32_t i) {
-    uint64_t more = instance->program->loops ? hub_loop_need(h, instance, i) : 0;
-    return instance->variant->plan.programs[i].peak + more;
+/* Bytes that each program of the plan takes, now: what is donated may change while it waits. */
+static shoal_status list_needs(const hub *h, hub_instance *instance) {
+    const plan_result *plan = &instance->variant->plan;
+    free(instance->needs);
+    instance->needs = calloc(plan->n_programs + 1, sizeof *instance->needs);
+    if (!instance->needs) return base_fail(SHOAL_NO_MEMORY, "no memory for an instance");
+    instance->ahead = instance->program->loops ? hub_loop_ahead(h, plan) : 0;
+    for (uint32_t i = 0; i < plan->n_programs; i++) {
+        instance->needs[i] = plan->programs[i].peak;
+        if (instance->program->loops) instance->needs[i] += hub_loop_need(h, instance, i);
+    }
+    return SHOAL_OK;
 }
 
 void hub_reserve(hub *h, const hub_instance *instance, int sign) {
@@ -134,16 +143,17 @@ static shoal_status too_large(const hub_slot *slot, uint64_t need) {
 /* Whether everything an instance needs is free now; fails when it never will be, or nothing that
  * runs gives any back and for a while nobody has let go of what is in the way. *own: what is not is
  * its user's alone: programs that are not through, or its client's memory. */
-static shoal_status admit(const hub *h, const hub_instance *instance, const hub_peer *client,
-                          bool *yes, bool *own) {
+static shoal_status admit(const hub *h, hub_instance *instance, const hub_peer *client, bool *yes,
+                          bool *own) {
     const plan_result *plan = &instance->variant->plan;
     bool patient = !instance->blocked || base_now() - instance->blocked < HUB_PATIENCE;
     *yes = true;
     *own = false;
+    SHOAL_TRY(list_needs(h, instance));
     for (uint32_t i = 0; i < plan->n_programs; i++) {
         const hub_slot *slot = hub_slot_of(h, plan->programs[i].slot);
         if (!slot) return base_fail(SHOAL_LOST, "slot %u has left", plan->programs[i].slot);
-        uint64_t need = need_of(h, instance, i);
+        uint64_t need = instance->needs[i];
         bool fits = !slot->memory || slot->used + slot->reserved + need <= slot->memory;
         if (!fits && (need > slot->memory || (!slot->in_flight && !patient)))
             return too_large(slot, need);
@@ -157,9 +167,6 @@ static shoal_status admit(const hub *h, const hub_instance *instance, const hub_
 static shoal_status dispatch(hub *h, hub_instance *instance) {
     const plan_result *plan = &instance->variant->plan;
     hub_peer *client = base_map_get(&h->sessions, instance->session);
-    instance->needs = calloc(plan->n_programs + 1, sizeof *instance->needs);
-    if (!instance->needs) return base_fail(SHOAL_NO_MEMORY, "no memory for an instance");
-    for (uint32_t i = 0; i < plan->n_programs; i++) instance->needs[i] = need_of(h, instance, i);
     if (client) client->queued--;
     instance->dispatched = true;
     instance->user = client ? client->user->number : 0;

@@ -35,6 +35,7 @@ static shoal_status instance_new(hub_record *record, hub_purpose purpose, hub_in
     instance->program = record->program;
     instance->record = record;
     instance->told = purpose != HUB_ASKED;
+    instance->first = record->n_outputs && record->outputs[0] ? record->outputs[0]->id : 0;
     instance->outputs = calloc((size_t)record->n_outputs + 1, sizeof *instance->outputs);
     instance->input_ids = calloc((size_t)record->n_inputs + 1, sizeof *instance->input_ids);
     /* Every input may move, and is an output more then. */

@@ -148,9 +148,16 @@ shoal_status hub_loop_lower(const hub_program *program, const shoal_graph *g, co
 
 /* ---- handing out ---- */
 
-uint32_t hub_loop_ahead(const plan_result *plan) {
-    enum { BYTES = 16 << 20, MOST = 32 };
+uint32_t hub_loop_ahead(const hub *h, const plan_result *plan) {
+    enum { BYTES = 16 << 20, MOST = 32, SHARE = 16 };
     uint64_t rounds = plan->bytes_moved ? BYTES / plan->bytes_moved : MOST;
+    for (uint32_t i = 0; i < plan->n_programs; i++) {
+        const hub_slot *slot = hub_slot_of(h, plan->programs[i].slot);
+        uint64_t exchanged = plan->programs[i].exchanged;
+        if (!slot || !slot->memory || !exchanged) continue;
+        uint64_t most = slot->memory / SHARE / exchanged;
+        if (most < rounds) rounds = most;
+    }
     return rounds < 1 ? 1 : rounds > MOST ? MOST : (uint32_t)rounds;
 }
 
@@ -170,16 +177,14 @@ static uint64_t carried(const hub_program *loop, const plan_result *plan, uint32
 }
 
 /* A round reads what the one before it made, which was the loop's operands at first: those that it
- * is given make room. What was sent may be on its way yet, and data of rounds to come be there. In
- * all it is no more than one more round has. */
+ * is given make room. What was sent may be on its way yet, and data of rounds to come be there. */
 uint64_t hub_loop_need(const hub *h, const hub_instance *loop, uint32_t i) {
     const plan_result *plan = &loop->variant->plan;
     const plan_program *program = &plan->programs[i];
     uint64_t bytes = carried(loop->program, plan, i);
     uint64_t given = hub_donation_carried(h, loop, program->slot);
     bytes -= given < bytes ? given : bytes;
-    bytes += hub_loop_ahead(plan) * program->exchanged;
-    return bytes < program->peak ? bytes : program->peak;
+    return bytes + loop->ahead * program->exchanged;
 }
 
 shoal_status hub_loop_part(const hub_program *loop, const plan_program *program, base_arena *arena,
@@ -197,11 +202,9 @@ shoal_status hub_loop_part(const hub_program *loop, const plan_program *program,
 }
 
 void hub_loop_cancel(hub *h, const hub_peer *peer, uint64_t value) {
-    const hub_value *made = base_map_get(&h->values, value);
-    for (hub_instance *i = h->first; i && made && made->session == peer->session; i = i->next) {
-        if (i->session != peer->session || !i->program->loops) continue;
-        bool makes = i->record && i->record->n_outputs && i->outputs[0] == made;
-        if (!makes && !(i->well && i->output_ids[0] == value)) continue;
+    for (hub_instance *i = h->first; i; i = i->next) {
+        if (i->session != peer->session || !i->program->loops || i->first != value) continue;
+        if (!hub_instance_runs(i)) continue; /* it was begun anew since */
         hub_instance_fail(h, i, SHOAL_INTERRUPTED, "the loop was cancelled");
         return;
     }
@@ -213,7 +216,7 @@ typedef BASE_VEC(hub_instance *) instances;
 
 static bool has_loop(const hub *h, uint32_t session) {
     for (const hub_instance *i = h->first; i; i = i->next)
-        if (i->session == session && i->program->loops && i->record && i->status == SHOAL_OK)
+        if (i->session == session && i->program->loops && i->record && hub_instance_runs(i))
             return true;
     return false;
 }
@@ -231,7 +234,7 @@ static bool gives_something(const hub_instance *instance) {
 static void find_unneeded(const instances *list) {
     for (size_t k = list->count; k-- > 0;) {
         hub_instance *i = list->data[k];
-        i->unneeded = i->status != SHOAL_OK || (i->purpose != HUB_REMADE && !gives_something(i));
+        i->unneeded = !hub_instance_runs(i) || (i->purpose != HUB_REMADE && !gives_something(i));
         for (uint32_t n = 0; n < i->record->n_inputs; n++) {
             i->record->inputs[n]->reads++;
             i->record->inputs[n]->needed |= !i->unneeded;
@@ -257,7 +260,7 @@ void hub_loops_drop(hub *h, uint32_t session) {
     for (size_t k = 0; listed && k < list.count; k++) list.data[k]->quiet |= list.data[k]->unneeded;
     for (size_t k = 0; listed && k < list.count; k++) {
         hub_instance *i = list.data[k];
-        if (i->unneeded && i->program->loops && i->record && i->status == SHOAL_OK)
+        if (i->unneeded && i->program->loops && i->record && hub_instance_runs(i))
             hub_instance_fail(h, i, SHOAL_INTERRUPTED, "nobody holds what the loop makes");
     }
     for (size_t k = 0; listed && k < list.count; k++)

@@ -375,8 +375,9 @@ static void test_rounds_before(void **state) {
         assert_ptr_equal(p->h->first, loop);
         uint64_t value = ((uint64_t)p->sessions[0] << 40) + k;
         Shoal__Release release = SHOAL__RELEASE__INIT;
-        release.loops = &value;
-        release.n_loops = 1;
+        /* Cancelled, or all that it makes is let go. */
+        *(k == 1 ? &release.loops : &release.values) = &value;
+        *(k == 1 ? &release.n_loops : &release.n_values) = 1;
         if (k < 3) deliver(p, 0, SHOAL__KIND__RELEASE, &release.base);
         if (k == 3) fail_round(p, 1, id, SHOAL_LOST, 10, p->h->peers.data[0]->number);
         if (k < 4) told(p, all, 0);
@@ -405,6 +406,52 @@ static void test_no_rounds_before(void **state) {
         told(p, all, 0);
         finish_oldest(p);
         assert_null(p->h->first);
+    }
+}
+
+/* A loop that was begun anew, since one that took part is gone, is cancelled as any other. */
+static void test_begun_anew(void **state) {
+    pool *p = *state;
+    submit_loop(p, 0, 1000, 1);
+    hub_instance *loop = p->h->first;
+    uint64_t before = loop->id, value = ((uint64_t)p->sessions[0] << 40) + 1;
+    wire_close(p->ends[1], SHOAL_LOST, "it was killed");
+    p->ends[1] = NULL;
+    pump(p);
+    while (p->h->first->id == before) finish_oldest(p);
+    loop = p->h->first;
+    size_t all = loop->n_parts;
+    loop->program->home[0] = true;
+    p->cancels = 0;
+    fail_round(p, 0, loop->id, SHOAL_RANGE, 50, 0);
+    told(p, all, 50);
+    Shoal__Release release = SHOAL__RELEASE__INIT;
+    release.loops = &value;
+    release.n_loops = 1;
+    deliver(p, 0, SHOAL__KIND__RELEASE, &release.base);
+    told(p, all, 0);
+    finish_oldest(p);
+    assert_null(p->h->first);
+}
+
+/* A slot is no more rounds before another than a sixteenth of the memory of each may hold. */
+static void test_ahead(void **state) {
+    pool *p = *state;
+    enum { MEMORY = 1 << 20 };
+    const hub_peer *peer = p->h->peers.data[0];
+    static const struct {
+        uint64_t exchanged, moved;
+        uint32_t ahead;
+    } cases[] = {{0, 0, 32},          {MEMORY / 1024, MEMORY / 1024, 32},
+                 {4096, 4096, 16},    {MEMORY / 32, MEMORY / 32, 2},
+                 {MEMORY, MEMORY, 1}, {8 * MEMORY, 8 * MEMORY, 1},
+                 {16, 4 * MEMORY, 4}, {16, 64 * MEMORY, 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        plan_program programs[] = {
+            {.slot = peer->slots[0]->number, .exchanged = cases[i].exchanged},
+            {.slot = 12345, .exchanged = 8 * MEMORY}}; /* it has left */
+        plan_result plan = {.programs = programs, .n_programs = 2, .bytes_moved = cases[i].moved};
+        assert_int_equal(hub_loop_ahead(p->h, &plan), cases[i].ahead);
     }
 }
 
@@ -438,6 +485,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_nothing_left, setup, teardown),
         cmocka_unit_test_setup_teardown(test_rounds_before, setup, teardown),
         cmocka_unit_test_setup_teardown(test_no_rounds_before, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_begun_anew, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_ahead, setup, teardown),
         cmocka_unit_test_setup_teardown(test_made_again_meanwhile, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -238,6 +238,7 @@ typedef struct hub_instance {
     hub_value **outputs;  /* the record's, or others in the place of those that nobody needs */
     uint64_t *input_ids;  /* as stored when it was planned */
     uint64_t *output_ids; /* of the program and of what moves */
+    uint64_t first;       /* what its client calls its first output; 0: nobody asks for that */
     bool dispatched, told;
     bool again;      /* not the first time */
     bool checked;    /* a check may have it run again: its own, or one that it waits for */
@@ -249,6 +250,7 @@ typedef struct hub_instance {
     uint32_t n_parts, n_waiting;
     hub_part *parts;
     uint64_t *needs;        /* per program of the plan: bytes that are reserved for it */
+    uint32_t ahead;         /* of a loop: rounds that may be sent before they are waited for */
     uint64_t well;          /* of a loop that failed: rounds before that one, still to be made */
     shoal_slot_time *times; /* per program of the plan */
     BASE_VEC(hub_traffic) traffic;
@@ -601,8 +603,8 @@ shoal_status hub_loop_settle(hub *h, const hub_record *record);
 shoal_status hub_loop_lower(const hub_program *program, const shoal_graph *g, const plan_pool *pool,
                             const plan_layout *inputs, const plan_layout **wanted,
                             base_arena *arena, plan_result *out);
-/* How many rounds one slot may be before another. */
-uint32_t hub_loop_ahead(const plan_result *plan);
+/* How many rounds one slot may be before another: what they exchange has to lie somewhere. */
+uint32_t hub_loop_ahead(const hub *h, const plan_result *plan);
 /* What a slot is told of it. */
 shoal_status hub_loop_part(const hub_program *loop, const plan_program *program, base_arena *arena,
                            Shoal__SlotRun *part);
