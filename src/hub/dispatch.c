@@ -110,11 +110,8 @@ static shoal_status list_needs(const hub *h, hub_instance *instance) {
     free(instance->needs);
     instance->needs = calloc(plan->n_programs + 1, sizeof *instance->needs);
     if (!instance->needs) return base_fail(SHOAL_NO_MEMORY, "no memory for an instance");
-    instance->ahead = instance->program->loops ? hub_loop_ahead(h, plan) : 0;
-    for (uint32_t i = 0; i < plan->n_programs; i++) {
-        instance->needs[i] = plan->programs[i].peak;
-        if (instance->program->loops) instance->needs[i] += hub_loop_need(h, instance, i);
-    }
+    for (uint32_t i = 0; i < plan->n_programs; i++) instance->needs[i] = plan->programs[i].peak;
+    if (instance->program->loops) hub_loop_needs(h, instance);
     return SHOAL_OK;
 }
 

@@ -452,7 +452,7 @@ static uint64_t good_rounds(const hub_instance *instance, const Shoal__Failed *f
     const hub_program *program = instance->program;
     bool seen = false;
     for (uint32_t o = 0; program->loops && o < program->n_outputs; o++) seen |= program->home[o];
-    if (!seen || failed->peer || instance->doubted) return 0;
+    if (!seen || instance->purpose != HUB_ASKED || failed->peer || instance->doubted) return 0;
     if (instance->status != SHOAL_OK)
         return failed->rounds < instance->well ? failed->rounds : instance->well;
     return failed->rounds < instance->record->rounds ? failed->rounds : 0;

@@ -148,15 +148,17 @@ shoal_status hub_loop_lower(const hub_program *program, const shoal_graph *g, co
 
 /* ---- handing out ---- */
 
-uint32_t hub_loop_ahead(const hub *h, const plan_result *plan) {
+uint32_t hub_loop_ahead(const hub *h, const plan_result *plan, const uint64_t *needs) {
     enum { BYTES = 16 << 20, MOST = 32, SHARE = 16 };
     uint64_t rounds = plan->bytes_moved ? BYTES / plan->bytes_moved : MOST;
     for (uint32_t i = 0; i < plan->n_programs; i++) {
         const hub_slot *slot = hub_slot_of(h, plan->programs[i].slot);
         uint64_t exchanged = plan->programs[i].exchanged;
         if (!slot || !slot->memory || !exchanged) continue;
-        uint64_t most = slot->memory / SHARE / exchanged;
-        if (most < rounds) rounds = most;
+        uint64_t taken = slot->used + slot->reserved + needs[i];
+        uint64_t room = slot->memory > taken ? slot->memory - taken : 0;
+        uint64_t most = slot->memory / SHARE < room ? slot->memory / SHARE : room;
+        if (most / exchanged < rounds) rounds = most / exchanged;
     }
     return rounds < 1 ? 1 : rounds > MOST ? MOST : (uint32_t)rounds;
 }
@@ -177,14 +179,21 @@ static uint64_t carried(const hub_program *loop, const plan_result *plan, uint32
 }
 
 /* A round reads what the one before it made, which was the loop's operands at first: those that it
- * is given make room. What was sent may be on its way yet, and data of rounds to come be there. */
-uint64_t hub_loop_need(const hub *h, const hub_instance *loop, uint32_t i) {
+ * is given make room. What was sent may be on its way yet, and data of rounds to come be there. Of
+ * one round, whose exchanges wait for each other, that is in all no more than the round has. */
+void hub_loop_needs(const hub *h, hub_instance *loop) {
     const plan_result *plan = &loop->variant->plan;
-    const plan_program *program = &plan->programs[i];
-    uint64_t bytes = carried(loop->program, plan, i);
-    uint64_t given = hub_donation_carried(h, loop, program->slot);
-    bytes -= given < bytes ? given : bytes;
-    return bytes + loop->ahead * program->exchanged;
+    for (uint32_t i = 0; i < plan->n_programs; i++) {
+        uint64_t bytes = carried(loop->program, plan, i);
+        uint64_t given = hub_donation_carried(h, loop, plan->programs[i].slot);
+        loop->needs[i] += bytes - (given < bytes ? given : bytes);
+    }
+    loop->ahead = hub_loop_ahead(h, plan, loop->needs);
+    for (uint32_t i = 0; i < plan->n_programs; i++) {
+        const plan_program *program = &plan->programs[i];
+        uint64_t need = loop->needs[i] + loop->ahead * program->exchanged;
+        loop->needs[i] = loop->ahead > 1 || need < 2 * program->peak ? need : 2 * program->peak;
+    }
 }
 
 shoal_status hub_loop_part(const hub_program *loop, const plan_program *program, base_arena *arena,
@@ -202,9 +211,10 @@ shoal_status hub_loop_part(const hub_program *loop, const plan_program *program,
 }
 
 void hub_loop_cancel(hub *h, const hub_peer *peer, uint64_t value) {
-    for (hub_instance *i = h->first; i; i = i->next) {
+    for (hub_instance *i = value ? h->first : NULL; i; i = i->next) {
         if (i->session != peer->session || !i->program->loops || i->first != value) continue;
-        if (!hub_instance_runs(i)) continue; /* it was begun anew since */
+        /* It was begun anew since, or is through, and is made again for what was lost of it. */
+        if (!hub_instance_runs(i) || i->purpose != HUB_ASKED) continue;
         hub_instance_fail(h, i, SHOAL_INTERRUPTED, "the loop was cancelled");
         return;
     }

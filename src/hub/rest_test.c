@@ -450,8 +450,10 @@ static void test_ahead(void **state) {
         plan_program programs[] = {
             {.slot = peer->slots[0]->number, .exchanged = cases[i].exchanged},
             {.slot = 12345, .exchanged = 8 * MEMORY}}; /* it has left */
+        uint64_t needs[2] = {0}, tight[2] = {MEMORY - 3 * 4096, 0};
         plan_result plan = {.programs = programs, .n_programs = 2, .bytes_moved = cases[i].moved};
-        assert_int_equal(hub_loop_ahead(p->h, &plan), cases[i].ahead);
+        assert_int_equal(hub_loop_ahead(p->h, &plan, needs), cases[i].ahead);
+        if (cases[i].exchanged == 4096) assert_int_equal(hub_loop_ahead(p->h, &plan, tight), 3);
     }
 }
 

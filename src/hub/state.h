@@ -603,13 +603,15 @@ shoal_status hub_loop_settle(hub *h, const hub_record *record);
 shoal_status hub_loop_lower(const hub_program *program, const shoal_graph *g, const plan_pool *pool,
                             const plan_layout *inputs, const plan_layout **wanted,
                             base_arena *arena, plan_result *out);
-/* How many rounds one slot may be before another: what they exchange has to lie somewhere. */
-uint32_t hub_loop_ahead(const hub *h, const plan_result *plan);
+/* How many rounds one slot may be before another: what they exchange has to lie where there is room
+ * beside `needs`, per program of the plan, in bytes. */
+uint32_t hub_loop_ahead(const hub *h, const plan_result *plan, const uint64_t *needs);
 /* What a slot is told of it. */
 shoal_status hub_loop_part(const hub_program *loop, const plan_program *program, base_arena *arena,
                            Shoal__SlotRun *part);
-/* Bytes that a program of a loop's plan needs beside those of one run, before it is handed out. */
-uint64_t hub_loop_need(const hub *h, const hub_instance *loop, uint32_t i);
+/* Adds to what an instance needs for one run what a loop needs beside that; and how far ahead its
+ * slots may be. Before it is handed out. */
+void hub_loop_needs(const hub *h, hub_instance *loop);
 /* Ends the loops of a session of which nobody can ever see anything. */
 void hub_loops_drop(hub *h, uint32_t session);
 /* Ends the loop whose first output a value is. */
