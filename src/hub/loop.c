@@ -224,10 +224,13 @@ void hub_loop_cancel(hub *h, const hub_peer *peer, uint64_t value) {
 
 typedef BASE_VEC(hub_instance *) instances;
 
+static bool is_running_loop(const hub_instance *i) {
+    return i->program->loops && i->record && hub_instance_runs(i);
+}
+
 static bool has_loop(const hub *h, uint32_t session) {
     for (const hub_instance *i = h->first; i; i = i->next)
-        if (i->session == session && i->program->loops && i->record && hub_instance_runs(i))
-            return true;
+        if (i->session == session && is_running_loop(i)) return true;
     return false;
 }
 
@@ -270,7 +273,7 @@ void hub_loops_drop(hub *h, uint32_t session) {
     for (size_t k = 0; listed && k < list.count; k++) list.data[k]->quiet |= list.data[k]->unneeded;
     for (size_t k = 0; listed && k < list.count; k++) {
         hub_instance *i = list.data[k];
-        if (i->unneeded && i->program->loops && i->record && hub_instance_runs(i))
+        if (i->unneeded && is_running_loop(i))
             hub_instance_fail(h, i, SHOAL_INTERRUPTED, "nobody holds what the loop makes");
     }
     for (size_t k = 0; listed && k < list.count; k++)

@@ -375,9 +375,8 @@ static void test_rounds_before(void **state) {
         assert_ptr_equal(p->h->first, loop);
         uint64_t value = ((uint64_t)p->sessions[0] << 40) + k;
         Shoal__Release release = SHOAL__RELEASE__INIT;
-        /* Cancelled, or all that it makes is let go. */
-        *(k == 1 ? &release.loops : &release.values) = &value;
-        *(k == 1 ? &release.n_loops : &release.n_values) = 1;
+        release.loops = &value;
+        release.n_loops = 1;
         if (k < 3) deliver(p, 0, SHOAL__KIND__RELEASE, &release.base);
         if (k == 3) fail_round(p, 1, id, SHOAL_LOST, 10, p->h->peers.data[0]->number);
         if (k < 4) told(p, all, 0);
@@ -409,6 +408,26 @@ static void test_no_rounds_before(void **state) {
     }
 }
 
+/* Nor once all that it makes is let go. */
+static void test_let_go(void **state) {
+    pool *p = *state;
+    submit_loop(p, 0, 1000, 1);
+    hub_instance *loop = p->h->first;
+    size_t all = loop->n_parts;
+    loop->program->home[0] = true;
+    p->cancels = 0;
+    fail_round(p, 0, loop->id, SHOAL_INTERNAL, 50, 0);
+    told(p, all, 50);
+    uint64_t value = ((uint64_t)p->sessions[0] << 40) + 1;
+    Shoal__Release release = SHOAL__RELEASE__INIT;
+    release.values = &value;
+    release.n_values = 1;
+    deliver(p, 0, SHOAL__KIND__RELEASE, &release.base);
+    told(p, all, 0);
+    finish_oldest(p);
+    assert_null(p->h->first);
+}
+
 /* A loop that was begun anew, since one that took part is gone, is cancelled as any other. */
 static void test_begun_anew(void **state) {
     pool *p = *state;
@@ -434,7 +453,8 @@ static void test_begun_anew(void **state) {
     assert_null(p->h->first);
 }
 
-/* A slot is no more rounds before another than a sixteenth of the memory of each may hold. */
+/* A slot is no more rounds before another than a sixteenth of each one's memory holds, and what is
+ * free of it. */
 static void test_ahead(void **state) {
     pool *p = *state;
     enum { MEMORY = 1 << 20 };
@@ -487,6 +507,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_nothing_left, setup, teardown),
         cmocka_unit_test_setup_teardown(test_rounds_before, setup, teardown),
         cmocka_unit_test_setup_teardown(test_no_rounds_before, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_let_go, setup, teardown),
         cmocka_unit_test_setup_teardown(test_begun_anew, setup, teardown),
         cmocka_unit_test_setup_teardown(test_ahead, setup, teardown),
         cmocka_unit_test_setup_teardown(test_made_again_meanwhile, setup, teardown),
