@@ -228,9 +228,14 @@ static bool is_running_loop(const hub_instance *i) {
     return i->program->loops && i->record && hub_instance_runs(i);
 }
 
-static bool has_loop(const hub *h, uint32_t session) {
-    for (const hub_instance *i = h->first; i; i = i->next)
-        if (i->session == session && is_running_loop(i)) return true;
+/* Of a loop that failed a check no record is left, but the results of its rounds still come home.
+ */
+static bool comes_home(const hub *h, const hub_instance *i) {
+    for (uint32_t o = 0; o < i->program->n_outputs; o++) {
+        if (!i->program->home[o]) continue;
+        const hub_value *value = base_map_get(&h->values, i->output_ids[o]);
+        if (value && !value->released) return true;
+    }
     return false;
 }
 
@@ -263,7 +268,13 @@ static void find_unneeded(const instances *list) {
 }
 
 void hub_loops_drop(hub *h, uint32_t session) {
-    if (!has_loop(h, session)) return;
+    bool any = false;
+    for (hub_instance *i = h->first; i; i = i->next) {
+        if (i->session != session || !i->program->loops) continue;
+        if (!i->record && !comes_home(h, i)) hub_instance_shorten(i, 0);
+        any |= is_running_loop(i);
+    }
+    if (!any) return;
     instances list = {0};
     bool listed = true;
     for (hub_instance *i = h->first; i; i = i->next)

@@ -41,15 +41,18 @@ static void checks(bool lines, base_str *out) {
     graph_destroy(&g);
 }
 
-/* Its inputs, negated each, and the sum of the first two. */
-static void negates(uint32_t n, base_str *out) {
+/* Its inputs, negated each, and the sum of the first and the last. */
+static void negates(uint32_t n, shoal_dtype dtype, base_str *out) {
     graph *g;
     uint32_t inputs[ALL];
     ok(graph_new(0, &g));
-    for (uint32_t i = 0; i < n; i++) inputs[i] = test_input(g, T(I64, N));
+    for (uint32_t i = 0; i < n; i++) {
+        const shoal_type type = {.dtype = dtype, .rank = 1, .dims = {N}};
+        inputs[i] = test_input(g, type);
+    }
     for (uint32_t i = 0; i < n; i++)
         ok(graph_add_output(g, test_add(g, GRAPH_NEGATE, &inputs[i], 1, NULL, 0)));
-    ok(graph_add_output(g, test_add(g, GRAPH_ADD, inputs, 2, NULL, 0)));
+    ok(graph_add_output(g, test_add(g, GRAPH_ADD, VALUES(inputs[0], inputs[n - 1]), NULL, 0)));
     base_str_init(out);
     ok(graph_encode(graph_data(g), true, out));
     graph_destroy(&g);
@@ -80,7 +83,7 @@ static void submit_checks(pool *p, bool lines, uint64_t k) {
 
 static void submit_negates(pool *p, uint64_t k, uint64_t from) {
     base_str text;
-    negates(ALL, &text);
+    negates(ALL, SHOAL_I64, &text);
     submit_graph(p, &text, k, from, ALL, ALL + 1);
 }
 
@@ -351,6 +354,18 @@ static void told(pool *p, size_t messages, uint64_t rounds) {
     p->cancels = 0;
 }
 
+static void let_go(pool *p, uint64_t k, bool loop) {
+    uint64_t value = number_of(p, k);
+    Shoal__Release release = SHOAL__RELEASE__INIT;
+    if (loop)
+        release.loops = &value;
+    else
+        release.values = &value;
+    release.n_loops = loop;
+    release.n_values = !loop;
+    deliver(p, 0, SHOAL__KIND__RELEASE, &release.base);
+}
+
 /* Rounds before the one that failed are made, by all, up to the first that fails anywhere; none is
  * once they are nobody's, or one that they take is gone. */
 static void test_rounds_before(void **state) {
@@ -373,11 +388,7 @@ static void test_rounds_before(void **state) {
         told(p, all, 20);
         assert_in_range(p->outcomes, outcomes + 1, outcomes + 2);
         assert_ptr_equal(p->h->first, loop);
-        uint64_t value = ((uint64_t)p->sessions[0] << 40) + k;
-        Shoal__Release release = SHOAL__RELEASE__INIT;
-        release.loops = &value;
-        release.n_loops = 1;
-        if (k < 3) deliver(p, 0, SHOAL__KIND__RELEASE, &release.base);
+        if (k < 3) let_go(p, k, true);
         if (k == 3) fail_round(p, 1, id, SHOAL_LOST, 10, p->h->peers.data[0]->number);
         if (k < 4) told(p, all, 0);
         if (k < 5) finish_oldest(p);
@@ -408,24 +419,52 @@ static void test_no_rounds_before(void **state) {
     }
 }
 
-/* Nor once all that it makes is let go. */
+/* Nor once all that it makes is let go, also where a check has failed. */
 static void test_let_go(void **state) {
     pool *p = *state;
-    submit_loop(p, 0, 1000, 1);
-    hub_instance *loop = p->h->first;
-    size_t all = loop->n_parts;
-    loop->program->home[0] = true;
-    p->cancels = 0;
-    fail_round(p, 0, loop->id, SHOAL_INTERNAL, 50, 0);
-    told(p, all, 50);
-    uint64_t value = ((uint64_t)p->sessions[0] << 40) + 1;
-    Shoal__Release release = SHOAL__RELEASE__INIT;
-    release.values = &value;
-    release.n_values = 1;
-    deliver(p, 0, SHOAL__KIND__RELEASE, &release.base);
-    told(p, all, 0);
-    finish_oldest(p);
-    assert_null(p->h->first);
+    for (uint64_t k = 1; k <= 20; k += 10) {
+        submit_loop(p, 0, 1000, k);
+        submit(p, 0, N, k + 1);
+        hub_instance *loop = p->h->first;
+        size_t all = loop->n_parts;
+        loop->program->home[0] = true;
+        p->cancels = 0;
+        fail_round(p, 0, loop->id, k == 1 ? SHOAL_INTERNAL : SHOAL_RANGE, 50, 0);
+        told(p, all, 50);
+        let_go(p, k + 1, false);
+        assert_int_equal(p->cancels, 0);
+        let_go(p, k, false);
+        told(p, all, 0);
+        finish_all(p);
+    }
+}
+
+/* A loop that is through and is made again, for what was lost of it, is not cancelled, nor are
+ * rounds of it made for those who saw them before. */
+static void test_loop_made_again(void **state) {
+    pool *p = *state;
+    for (uint64_t k = 1; k <= 20; k += 10) {
+        base_str text;
+        submit_loop(p, 0, 1000, k);
+        finish_all(p);
+        hub_value_drop(p->h, value_of(p, k));
+        negates(1, SHOAL_F32, &text);
+        submit_graph(p, &text, k + 1, k, 1, 2);
+        hub_instance *again = first_of(p, HUB_REMADE);
+        assert_non_null(again);
+        size_t all = again->n_parts;
+        p->cancels = 0;
+        let_go(p, k, true);
+        assert_int_equal(p->cancels, 0);
+        if (k > 1) {
+            again->program->home[0] = true;
+            fail_round(p, 0, again->id, SHOAL_INTERNAL, 50, 0);
+            told(p, 2 * all, 0); /* with it what reads it */
+            assert_int_equal(again->well, 0);
+        }
+        finish_all(p);
+        assert_int_equal(value_of(p, k + 1)->status, k > 1 ? SHOAL_INTERNAL : SHOAL_OK);
+    }
 }
 
 /* A loop that was begun anew, since one that took part is gone, is cancelled as any other. */
@@ -433,7 +472,7 @@ static void test_begun_anew(void **state) {
     pool *p = *state;
     submit_loop(p, 0, 1000, 1);
     hub_instance *loop = p->h->first;
-    uint64_t before = loop->id, value = ((uint64_t)p->sessions[0] << 40) + 1;
+    uint64_t before = loop->id;
     wire_close(p->ends[1], SHOAL_LOST, "it was killed");
     p->ends[1] = NULL;
     pump(p);
@@ -444,10 +483,7 @@ static void test_begun_anew(void **state) {
     p->cancels = 0;
     fail_round(p, 0, loop->id, SHOAL_RANGE, 50, 0);
     told(p, all, 50);
-    Shoal__Release release = SHOAL__RELEASE__INIT;
-    release.loops = &value;
-    release.n_loops = 1;
-    deliver(p, 0, SHOAL__KIND__RELEASE, &release.base);
+    let_go(p, 1, true);
     told(p, all, 0);
     finish_oldest(p);
     assert_null(p->h->first);
@@ -475,6 +511,36 @@ static void test_ahead(void **state) {
         assert_int_equal(hub_loop_ahead(p->h, &plan, needs), cases[i].ahead);
         if (cases[i].exchanged == 4096) assert_int_equal(hub_loop_ahead(p->h, &plan, tight), 3);
     }
+}
+
+/* A loop needs room for the rounds before another; of one round, whose exchanges wait for each
+ * other, twice what the round has at most. */
+static void test_needs(void **state) {
+    pool *p = *state;
+    enum { MEMORY = 1 << 20, PEAK = 1000 };
+    static const struct {
+        uint64_t exchanged, need;
+        uint32_t ahead;
+    } cases[] = {{10, PEAK + 320, 32},
+                 {MEMORY / 32, PEAK + MEMORY / 16, 2},
+                 {100 + MEMORY / 32, 2 * PEAK, 1},
+                 {8 * MEMORY, 2 * PEAK, 1}};
+    submit_loop(p, 0, 1000, 1);
+    hub_instance *loop = p->h->first;
+    plan_program *program = &loop->variant->plan.programs[0], kept = *program;
+    uint64_t *reserved = loop->needs;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint64_t needs[MEMBERS] = {PEAK};
+        program->exchanged = cases[i].exchanged;
+        program->peak = PEAK;
+        loop->needs = needs;
+        hub_loop_needs(p->h, loop);
+        assert_int_equal(loop->ahead, cases[i].ahead);
+        assert_int_equal(needs[0], cases[i].need);
+    }
+    loop->needs = reserved;
+    *program = kept;
+    finish_all(p);
 }
 
 /* Who submits what fails pays for what is planned again, not the worker that tells. */
@@ -508,8 +574,10 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_rounds_before, setup, teardown),
         cmocka_unit_test_setup_teardown(test_no_rounds_before, setup, teardown),
         cmocka_unit_test_setup_teardown(test_let_go, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_loop_made_again, setup, teardown),
         cmocka_unit_test_setup_teardown(test_begun_anew, setup, teardown),
         cmocka_unit_test_setup_teardown(test_ahead, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_needs, setup, teardown),
         cmocka_unit_test_setup_teardown(test_made_again_meanwhile, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
