@@ -210,14 +210,26 @@ shoal_status hub_loop_part(const hub_program *loop, const plan_program *program,
     return SHOAL_OK;
 }
 
-void hub_loop_cancel(hub *h, const hub_peer *peer, uint64_t value) {
-    for (hub_instance *i = value ? h->first : NULL; i; i = i->next) {
-        if (i->session != peer->session || !i->program->loops || i->first != value) continue;
+/* Marks the client's numbers of first outputs. A session has no more loops than HUB_MAX_WAITING. */
+static bool list_cancelled(const uint64_t *values, size_t n, base_map *out) {
+    for (size_t k = 0; k < n && k < HUB_MAX_WAITING; k++)
+        if (values[k] && base_map_set(out, values[k], out) != SHOAL_OK) return false;
+    return true;
+}
+
+void hub_loops_cancel(hub *h, const hub_peer *peer, const uint64_t *values, size_t n) {
+    base_map cancelled;
+    base_map_init(&cancelled);
+    if (!list_cancelled(values, n, &cancelled))
+        base_log(BASE_WARN, "hub", "loops are not cancelled: %s", shoal_error_message());
+    for (hub_instance *i = n ? h->first : NULL; i; i = i->next) {
+        if (i->session != peer->session || !i->program->loops) continue;
         /* It was begun anew since, or is through, and is made again for what was lost of it. */
         if (!hub_instance_runs(i) || i->purpose != HUB_ASKED) continue;
-        hub_instance_fail(h, i, SHOAL_INTERRUPTED, "the loop was cancelled");
-        return;
+        if (i->first && base_map_remove(&cancelled, i->first))
+            hub_instance_fail(h, i, SHOAL_INTERRUPTED, "the loop was cancelled");
     }
+    base_map_fini(&cancelled);
 }
 
 /* ---- what nobody needs ---- */
@@ -228,8 +240,8 @@ static bool is_running_loop(const hub_instance *i) {
     return i->program->loops && i->record && hub_instance_runs(i);
 }
 
-/* Of a loop that failed a check no record is left, but the results of its rounds still come home.
- */
+/* What a loop that failed still makes is what comes home of the rounds before; of one that failed a
+ * check no record is left. */
 static bool comes_home(const hub *h, const hub_instance *i) {
     for (uint32_t o = 0; o < i->program->n_outputs; o++) {
         if (!i->program->home[o]) continue;
@@ -252,7 +264,8 @@ static bool gives_something(const hub_instance *instance) {
 static void find_unneeded(const instances *list) {
     for (size_t k = list->count; k-- > 0;) {
         hub_instance *i = list->data[k];
-        i->unneeded = !hub_instance_runs(i) || (i->purpose != HUB_REMADE && !gives_something(i));
+        bool ends = i->purpose != HUB_REMADE || i->program->loops;
+        i->unneeded = !hub_instance_runs(i) || (ends && !gives_something(i));
         for (uint32_t n = 0; n < i->record->n_inputs; n++) {
             i->record->inputs[n]->reads++;
             i->record->inputs[n]->needed |= !i->unneeded;
@@ -267,16 +280,20 @@ static void find_unneeded(const instances *list) {
     }
 }
 
-void hub_loops_drop(hub *h, uint32_t session) {
+static bool has_loop(hub *h, uint32_t session) {
     bool any = false;
     for (hub_instance *i = h->first; i; i = i->next) {
         if (i->session != session || !i->program->loops) continue;
-        if (!i->record && !comes_home(h, i)) hub_instance_shorten(i, 0);
+        if (i->well && !comes_home(h, i)) hub_instance_shorten(i, 0);
         any |= is_running_loop(i);
     }
-    if (!any) return;
+    return any;
+}
+
+/* Whether there was any. */
+static bool drop_loops(hub *h, uint32_t session) {
     instances list = {0};
-    bool listed = true;
+    bool listed = true, dropped = false;
     for (hub_instance *i = h->first; i; i = i->next)
         if (i->session == session && i->record) listed &= base_vec_push(&list, i);
     if (listed) find_unneeded(&list);
@@ -284,10 +301,17 @@ void hub_loops_drop(hub *h, uint32_t session) {
     for (size_t k = 0; listed && k < list.count; k++) list.data[k]->quiet |= list.data[k]->unneeded;
     for (size_t k = 0; listed && k < list.count; k++) {
         hub_instance *i = list.data[k];
-        if (i->unneeded && is_running_loop(i))
-            hub_instance_fail(h, i, SHOAL_INTERRUPTED, "nobody holds what the loop makes");
+        if (!i->unneeded || !is_running_loop(i)) continue;
+        hub_instance_fail(h, i, SHOAL_INTERRUPTED, "nobody holds what the loop makes");
+        dropped = true;
     }
     for (size_t k = 0; listed && k < list.count; k++)
         list.data[k]->quiet &= list.data[k]->status != SHOAL_OK;
     free(list.data);
+    return dropped;
+}
+
+void hub_loops_drop(hub *h, uint32_t session) {
+    /* What inputs were to move in with may fail with a loop: then others are begun anew by that. */
+    while (has_loop(h, session) && drop_loops(h, session)) continue;
 }

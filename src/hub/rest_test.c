@@ -58,12 +58,20 @@ static void negates(uint32_t n, shoal_dtype dtype, base_str *out) {
     graph_destroy(&g);
 }
 
-/* Program k of values from `from` on makes n values from k on. */
-static void submit_graph(pool *p, base_str *text, uint64_t k, uint64_t from, uint32_t n_inputs,
-                         uint32_t n) {
+/* Program k of values, of which `upload` comes with it (0: none), makes n values from k on. rounds:
+ * of a loop; 0: it is none. */
+static void submit_of(pool *p, base_str *text, uint64_t k, const uint64_t *of, uint32_t n_inputs,
+                      uint32_t n, uint64_t rounds, uint64_t upload) {
     uint64_t inputs[ALL], outputs[ALL + 1];
-    for (uint32_t i = 0; i < n_inputs; i++) inputs[i] = number_of(p, from + i);
+    uint32_t carry[ALL] = {0};
+    for (uint32_t i = 0; i < n_inputs; i++) inputs[i] = number_of(p, of[i]);
     for (uint32_t i = 0; i < n; i++) outputs[i] = number_of(p, k + i);
+    Shoal__Upload up = SHOAL__UPLOAD__INIT, *ups = &up;
+    int64_t dims[] = {N};
+    up.value = number_of(p, upload);
+    up.dtype = SHOAL_F32;
+    up.dims = dims;
+    up.n_dims = 1;
     Shoal__Submit submit = SHOAL__SUBMIT__INIT;
     submit.program = number_of(p, k);
     submit.graph = (ProtobufCBinaryData){text->size, (uint8_t *)text->data};
@@ -71,8 +79,20 @@ static void submit_graph(pool *p, base_str *text, uint64_t k, uint64_t from, uin
     submit.n_inputs = n_inputs;
     submit.outputs = outputs;
     submit.n_outputs = n;
+    submit.uploads = &ups;
+    submit.n_uploads = upload > 0;
+    submit.rounds = rounds;
+    submit.carry = carry;
+    submit.n_carry = rounds ? n_inputs : 0;
     deliver(p, 0, SHOAL__KIND__SUBMIT, &submit.base);
     base_str_fini(text);
+}
+
+/* Of values from `from` on. */
+static void submit_graph(pool *p, base_str *text, uint64_t k, uint64_t from, uint32_t n_inputs,
+                         uint32_t n) {
+    const uint64_t of[ALL] = {from, from + 1, from + 2, from + 3};
+    submit_of(p, text, k, of, n_inputs, n, 0, 0);
 }
 
 static void submit_checks(pool *p, bool lines, uint64_t k) {
@@ -354,15 +374,20 @@ static void told(pool *p, size_t messages, uint64_t rounds) {
     p->cancels = 0;
 }
 
-static void let_go(pool *p, uint64_t k, bool loop) {
-    uint64_t value = number_of(p, k);
+static void cancel(pool *p, uint64_t k) {
+    uint64_t loop = number_of(p, k);
     Shoal__Release release = SHOAL__RELEASE__INIT;
-    if (loop)
-        release.loops = &value;
-    else
-        release.values = &value;
-    release.n_loops = loop;
-    release.n_values = !loop;
+    release.loops = &loop;
+    release.n_loops = 1;
+    deliver(p, 0, SHOAL__KIND__RELEASE, &release.base);
+}
+
+static void let_go(pool *p, const uint64_t *ks, size_t n) {
+    uint64_t values[16];
+    for (size_t i = 0; i < n; i++) values[i] = number_of(p, ks[i]);
+    Shoal__Release release = SHOAL__RELEASE__INIT;
+    release.values = values;
+    release.n_values = n;
     deliver(p, 0, SHOAL__KIND__RELEASE, &release.base);
 }
 
@@ -388,7 +413,7 @@ static void test_rounds_before(void **state) {
         told(p, all, 20);
         assert_in_range(p->outcomes, outcomes + 1, outcomes + 2);
         assert_ptr_equal(p->h->first, loop);
-        if (k < 3) let_go(p, k, true);
+        if (k < 3) cancel(p, k);
         if (k == 3) fail_round(p, 1, id, SHOAL_LOST, 10, p->h->peers.data[0]->number);
         if (k < 4) told(p, all, 0);
         if (k < 5) finish_oldest(p);
@@ -431,19 +456,42 @@ static void test_let_go(void **state) {
         p->cancels = 0;
         fail_round(p, 0, loop->id, k == 1 ? SHOAL_INTERNAL : SHOAL_RANGE, 50, 0);
         told(p, all, 50);
-        let_go(p, k + 1, false);
+        let_go(p, (uint64_t[]){k + 1}, 1);
         assert_int_equal(p->cancels, 0);
-        let_go(p, k, false);
+        let_go(p, (uint64_t[]){k}, 1);
+        told(p, all, 0);
+        finish_all(p);
+    }
+}
+
+/* Whatever else of it is held, which has failed. */
+static void test_failed_state_is_held(void **state) {
+    pool *p = *state;
+    for (uint64_t k = 1; k <= 20; k += 10) {
+        base_str text;
+        submit(p, 0, N, k + 5);
+        finish_all(p);
+        negates(1, SHOAL_F32, &text);
+        submit_of(p, &text, k, (uint64_t[]){k + 5}, 1, 2, 1000, 0);
+        hub_instance *loop = p->h->first;
+        size_t all = loop->n_parts;
+        loop->program->home[0] = true;
+        p->cancels = 0;
+        fail_round(p, 0, loop->id, k == 1 ? SHOAL_INTERNAL : SHOAL_RANGE, 900, 0);
+        told(p, all, 900);
+        let_go(p, (uint64_t[]){k}, 1);
         told(p, all, 0);
         finish_all(p);
     }
 }
 
 /* A loop that is through and is made again, for what was lost of it, is not cancelled, nor are
- * rounds of it made for those who saw them before. */
+ * rounds of it made for those who saw them before; but it ends once nobody needs it. */
 static void test_loop_made_again(void **state) {
+    enum { CANCELLED, FAILED, UNNEEDED };
     pool *p = *state;
-    for (uint64_t k = 1; k <= 20; k += 10) {
+    for (uint64_t what = CANCELLED; what <= UNNEEDED; what++) {
+        uint64_t k = 10 * what + 1;
         base_str text;
         submit_loop(p, 0, 1000, k);
         finish_all(p);
@@ -454,17 +502,56 @@ static void test_loop_made_again(void **state) {
         assert_non_null(again);
         size_t all = again->n_parts;
         p->cancels = 0;
-        let_go(p, k, true);
+        cancel(p, k);
         assert_int_equal(p->cancels, 0);
-        if (k > 1) {
+        if (what == FAILED) {
             again->program->home[0] = true;
             fail_round(p, 0, again->id, SHOAL_INTERNAL, 50, 0);
-            told(p, 2 * all, 0); /* with it what reads it */
             assert_int_equal(again->well, 0);
         }
+        if (what == UNNEEDED) let_go(p, (uint64_t[]){k, k + 1, k + 2}, 3);
+        /* With it fails what reads it. */
+        told(p, what == CANCELLED ? 0 : 2 * all, what == CANCELLED ? p->rounds : 0);
         finish_all(p);
-        assert_int_equal(value_of(p, k + 1)->status, k > 1 ? SHOAL_INTERNAL : SHOAL_OK);
+        if (what != UNNEEDED)
+            assert_int_equal(value_of(p, k + 1)->status, what ? SHOAL_INTERNAL : SHOAL_OK);
     }
+}
+
+/* A loop that nobody needs ends, also where another's end has it begun anew: what it reads was to
+ * move in with what failed then. */
+static void test_begun_anew_for_nobody(void **state) {
+    pool *p = *state;
+    base_str text;
+    submit_loop(p, 0, 1000, 1);
+    negates(2, SHOAL_F32, &text);
+    submit_of(p, &text, 11, (uint64_t[]){1, 50}, 2, 3, 0, 50);
+    negates(1, SHOAL_F32, &text);
+    submit_of(p, &text, 21, (uint64_t[]){50}, 1, 2, 1000, 0);
+    uint64_t last = p->h->next_instance;
+    let_go(p, (uint64_t[]){1, 11, 12, 13, 21, 22, 50}, 7);
+    assert_true(p->h->next_instance > last);
+    for (const hub_instance *i = p->h->first; i; i = i->next)
+        if (i->program->loops) assert_false(hub_instance_runs(i));
+    finish_all(p);
+}
+
+/* However many loops a message names, each once, twice, or none: it is looked through once. */
+static void test_many_cancelled(void **state) {
+    pool *p = *state;
+    enum { LOOPS = 3 };
+    uint64_t loops[HUB_MAX_WAITING + 10] = {UINT64_MAX, 0};
+    for (uint64_t k = 0; k <= LOOPS; k++) submit_loop(p, 0, 1000, 10 * k + 1);
+    for (uint64_t k = 0; k < LOOPS; k++) loops[2 + k] = loops[7 + k] = number_of(p, 10 * k + 1);
+    loops[HUB_MAX_WAITING] = number_of(p, 10 * LOOPS + 1);
+    size_t all = p->h->first->n_parts;
+    p->cancels = 0;
+    Shoal__Release release = SHOAL__RELEASE__INIT;
+    release.loops = loops;
+    release.n_loops = sizeof loops / sizeof *loops;
+    deliver(p, 0, SHOAL__KIND__RELEASE, &release.base);
+    assert_int_equal(p->cancels, LOOPS * all);
+    finish_all(p);
 }
 
 /* A loop that was begun anew, since one that took part is gone, is cancelled as any other. */
@@ -483,7 +570,7 @@ static void test_begun_anew(void **state) {
     p->cancels = 0;
     fail_round(p, 0, loop->id, SHOAL_RANGE, 50, 0);
     told(p, all, 50);
-    let_go(p, 1, true);
+    cancel(p, 1);
     told(p, all, 0);
     finish_oldest(p);
     assert_null(p->h->first);
@@ -574,7 +661,10 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_rounds_before, setup, teardown),
         cmocka_unit_test_setup_teardown(test_no_rounds_before, setup, teardown),
         cmocka_unit_test_setup_teardown(test_let_go, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_failed_state_is_held, setup, teardown),
         cmocka_unit_test_setup_teardown(test_loop_made_again, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_begun_anew_for_nobody, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_many_cancelled, setup, teardown),
         cmocka_unit_test_setup_teardown(test_begun_anew, setup, teardown),
         cmocka_unit_test_setup_teardown(test_ahead, setup, teardown),
         cmocka_unit_test_setup_teardown(test_needs, setup, teardown),

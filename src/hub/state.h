@@ -614,8 +614,8 @@ shoal_status hub_loop_part(const hub_program *loop, const plan_program *program,
 void hub_loop_needs(const hub *h, hub_instance *loop);
 /* Ends the loops of a session of which nobody can ever see anything. */
 void hub_loops_drop(hub *h, uint32_t session);
-/* Ends the loop whose first output a value is. */
-void hub_loop_cancel(hub *h, const hub_peer *peer, uint64_t value);
+/* Ends a client's loops, each named by its first output. */
+void hub_loops_cancel(hub *h, const hub_peer *peer, const uint64_t *values, size_t n);
 
 /* instance.c */
 bool hub_takes_part(const hub *h, const plan_result *plan, const hub_peer *peer);

@@ -232,9 +232,7 @@ void hub_release(hub *h, hub_peer *peer, const Shoal__Release *release) {
         hub_value_settle(h, value);
     }
     if (release->n_values) hub_loops_drop(h, peer->session);
-    /* A session has no more of them. */
-    for (size_t i = 0; i < release->n_loops && i < HUB_MAX_WAITING; i++)
-        hub_loop_cancel(h, peer, release->loops[i]);
+    hub_loops_cancel(h, peer, release->loops, release->n_loops);
     for (size_t i = 0; i < release->n_programs; i++) {
         hub_program *program = base_map_get(&h->programs, release->programs[i]);
         if (!program || program->session != peer->session) continue;

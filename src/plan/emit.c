@@ -261,7 +261,7 @@ static bool is_within(const plan_step *step, int from, int to) {
     if (from < 0 || to < 0 || !step->to->needed[to] || !step->from->needed[from] ||
         step->from->layout.parts[step->from->layout.rank] > 1)
         return false;
-    base_box source = plan_layout_box(&step->from->layout, (uint32_t)from), common;
+    base_box source = plan_layout_box(&step->from->layout, (uint32_t)from), common = {0};
     base_box target = plan_layout_box(&step->to->layout, (uint32_t)to);
     return same_box(&source, &target) ||
            (base_box_intersect(&source, &target, &common) && same_box(&common, &target));
