@@ -363,6 +363,10 @@ static int check_outputs(const input *in) {
             strcmp(ending, ".bin") != 0)
             return cmd_fail("%s: a result is written as .npy, .safetensors or .bin; name it so",
                             in->out[i]);
+        for (uint32_t k = 0; k < i; k++)
+            if (strcmp(in->out[k], in->out[i]) == 0)
+                return cmd_fail("%s: is named for results %u and %u; name another for one of them",
+                                in->out[i], k, i);
         if (output_check(in->out[i], in->force) != CMD_OK) return CMD_FAILED;
     }
     return CMD_OK;

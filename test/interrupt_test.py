@@ -2,9 +2,11 @@
 
 SHOAL_INTERRUPTIONS says how many moments (40), SHOAL_THREAD_SECONDS how long threads work (4).
 """
+import contextlib
 import os
 import random
 import signal
+import subprocess
 import threading
 import time
 
@@ -12,7 +14,7 @@ import numpy as np
 import pytest
 
 import shoal
-from cluster import Pool
+from cluster import SHOAL, Pool
 
 MOMENTS = int(os.environ.get("SHOAL_INTERRUPTIONS", "40"))
 SECONDS = float(os.environ.get("SHOAL_THREAD_SECONDS", "4"))
@@ -143,3 +145,53 @@ def test_threads_share_a_session():
         assert not thread.is_alive(), "threads wait for each other"
     print(f"4 threads, {SECONDS:g} s: {rounds} rounds")
     assert not wrong and min(rounds) > 0, (wrong[:3], rounds)
+
+
+ENDLESS = """
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = stablehlo.while(%a = %x) : tensor<4xf32>
+  cond {
+    %true = stablehlo.constant dense<true> : tensor<i1>
+    stablehlo.return %true : tensor<i1>
+  } do {
+    stablehlo.return %a : tensor<4xf32>
+  }
+  return %0 : tensor<4xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("backend", ["cpu", "ref"])
+def test_a_program_without_end_ends_when_nobody_holds_what_it_makes(backend):
+    with contextlib.closing(shoal.init(workers=2, backend=backend)):
+        x = shoal.tensor([1., 2., 3., 4.])
+        endless = shoal.stablehlo.load(ENDLESS)
+        for _ in range(2):
+            y = endless(x)
+            assert interrupted(random.Random(0), y.numpy)
+            y = None
+            assert (x + x).tolist() == [2, 4, 6, 8]
+        y = endless(x)  # neither does it keep a session, or a process, from ending
+
+
+@pytest.mark.parametrize("end", ["client", "interrupted", "worker"])
+def test_a_program_without_end_holds_nobody_up(tmp_path, end):
+    """Its client ends, or is told to; or the worker is, which goes at once."""
+    model = tmp_path / "endless.mlir"
+    model.write_text(ENDLESS)
+    with contextlib.closing(Pool(1)) as pool:
+        client = subprocess.Popen([SHOAL, "run", str(model), "--fill", "ones", "--hub", pool.address],
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        deadline = time.monotonic() + 60
+        while not pool.session.status().instances:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        if end == "worker":
+            pool.processes[1].terminate()
+            assert pool.processes[1].wait(30) == 0
+            client.kill()
+        else:
+            client.send_signal(signal.SIGKILL if end == "client" else signal.SIGINT)
+            assert client.wait(30) == -(signal.SIGKILL if end == "client" else signal.SIGINT)
+            assert (pool.session.tensor([1., 2.]) * 2).tolist() == [2, 4]
+        client.communicate()

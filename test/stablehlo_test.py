@@ -8,6 +8,7 @@ import time
 
 import numpy as np
 import pytest
+import scipy.special
 
 jax = pytest.importorskip("jax")
 jax.config.update("jax_platforms", "cpu")
@@ -203,6 +204,42 @@ def test_gradients(name):
     model(*tensors).backward()
     for i, want in zip(floating, expected):
         np.testing.assert_allclose(tensors[i].grad.numpy(), want, rtol=1e-4, atol=1e-4 * max(1, np.abs(want).max()))
+
+
+FAR = np.array([0, 1e-20, 0.5, 3, 30, 80, 1e9, 3e9, 1e15, 3e19, 1e25, 3e38])
+SLOPES = {  # function, its values and its slopes in float64, where
+    "arcsinh": (jnp.arcsinh, np.arcsinh, lambda x: 1 / np.hypot(1, x), np.concatenate([-FAR, FAR])),
+    "arccosh": (jnp.arccosh, np.arccosh, lambda x: 1 / np.sqrt(x - 1) / np.sqrt(x + 1), FAR[3:]),
+    "sinh": (jnp.sinh, np.sinh, np.cosh, np.concatenate([-FAR[:6], FAR[:6]])),
+    "erf_inv": (lax.erf_inv, scipy.special.erfinv, lambda x: np.sqrt(np.pi) / 2 * np.exp(scipy.special.erfinv(x) ** 2),
+                np.array([-1, -0.999, -0.5, -1e-3, 0, 0.01, 0.1, 0.5, 0.9, 0.9999, 1]))}
+
+
+@pytest.mark.parametrize("name", SLOPES)
+def test_slopes_of_functions_made_of_two(name):
+    """One way near 0, another far from it: what is not chosen is computed too, and must not be seen in the slope."""
+    function, value, slope, x = SLOPES[name]
+    x = x.astype(np.float32)
+    text = jax.jit(lambda x: (function(x), function(x).sum())).lower(x).as_text()
+    model = shoal.stablehlo.load(text)
+    wide = x.astype(np.float64)
+    np.testing.assert_allclose(model(x)[0].numpy(), value(wide).astype(np.float32), rtol=1e-5, atol=1e-30)
+    got = model.gradient(output=1)(x)[-1].numpy()
+    np.testing.assert_allclose(got, slope(wide).astype(np.float32), rtol=1e-4)
+
+
+def test_what_has_no_value_is_nan():
+    x = np.array([-np.inf, -3e38, -1e30, -1e19, -1e18, -1e9, -100, -1.1, 0, 0.9, np.nan], np.float32)
+    for dtype in (jnp.float32, jnp.bfloat16):
+        model = shoal.stablehlo.load(jax.jit(jnp.arccosh).lower(x.astype(dtype)).as_text())
+        assert np.isnan(model(x.astype(dtype)).numpy().astype(np.float32)).all()
+
+
+def test_a_function_is_there_once():
+    function = "func.func @{}(%x: tensor<f32>) -> tensor<f32> {{ return %x : tensor<f32> }}\n"
+    with pytest.raises(shoal.ShoalError, match="line 3, column 1: 'func.func': there is a function @main already"):
+        shoal.stablehlo.load("".join(function.format(name) for name in ("main", "half", "main")))
+    shoal.stablehlo.load(function.format("main") + "module @inner { " + function.format("main") + "}")
 
 
 def test_unused_parameters_have_the_gradient_zero():

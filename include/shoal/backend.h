@@ -104,6 +104,10 @@ typedef struct shoal_host {
     /* Asks that pool for an artifact, and waits for it. Fails with NOT_FOUND where it has none,
      * BUSY where it may be asked again later, TIMEOUT, LOST, CLOSED. */
     shoal_status (*artifact_fetch)(const shoal_artifact_ask *ask, shoal_artifact *out);
+    /* Whether nobody needs any more what this thread computes in run(): its program was cancelled,
+     * or the process ends. What may take for ever asks from time to time, and fails with
+     * INTERRUPTED. This came later too. */
+    bool (*run_ended)(void);
 } shoal_host;
 
 typedef struct shoal_device shoal_device;         /* an opened device */

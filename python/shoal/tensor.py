@@ -126,6 +126,10 @@ def from_data(session, data, dtype=None, borrow=False):
         return session._from_bytes(_pack(flat, dtype), dtype, shape)
     if not _has_buffer(data) and hasattr(data, "__array__"):
         data = data.__array__()
+    # An array of ml_dtypes' bfloat16, as JAX's become: Python's buffers have no such type.
+    if str(getattr(data, "dtype", None)) == "bfloat16" and hasattr(data, "tobytes"):
+        tensor = session._from_bytes(data.tobytes(), "bfloat16", data.shape)
+        return tensor if dtype is None else tensor.astype(dtype)
     if not _has_buffer(data):
         raise TypeError(f"tensor: {data!r} is a {type(data).__name__}; numbers, nested lists of them, arrays and "
                         "buffers are possible" + (" (complex numbers are not)" if isinstance(data, complex) else ""))
@@ -157,7 +161,7 @@ def _has_buffer(data):
     try:
         memoryview(data).release()
         return True
-    except (TypeError, BufferError):
+    except (TypeError, ValueError, BufferError):  # ValueError: NumPy's, of types that others added
         return False
 
 

@@ -42,6 +42,7 @@ static const shoal_host host = {
     .graph_text = hlo_graph_text,
     .artifact_key = backend_artifact_key,
     .artifact_fetch = backend_artifact_fetch,
+    .run_ended = backend_run_ended,
 };
 
 bool backend_is_lent(const shoal_backend *backend) {

@@ -28,9 +28,22 @@ static shoal_status read_carry(const Shoal__Submit *submit, hub_program *program
     return SHOAL_OK;
 }
 
-shoal_status hub_loop_read(const Shoal__Submit *submit, hub_program *program) {
+static bool has_while(const shoal_graph *g) {
+    bool found = false;
+    for (uint32_t n = 0; n < g->n_nodes && !found; n++) {
+        const shoal_node *node = &g->nodes[n];
+        found = node->op == GRAPH_WHILE;
+        for (uint16_t r = 0; r < node->n_regions && !found; r++)
+            found = has_while(node->regions[r]);
+    }
+    return found;
+}
+
+shoal_status hub_loop_read(const Shoal__Submit *submit, const shoal_graph *g,
+                           hub_program *program) {
     const shoal_type *outputs = program->types + program->n_inputs;
     program->loops = submit->rounds > 0;
+    program->unbounded = program->loops || has_while(g);
     program->stop = submit->stop;
     if (!program->loops) return SHOAL_OK;
     if (submit->n_carry != program->n_inputs || submit->stop > program->n_outputs)
@@ -236,8 +249,8 @@ void hub_loops_cancel(hub *h, const hub_peer *peer, const uint64_t *values, size
 
 typedef BASE_VEC(hub_instance *) instances;
 
-static bool is_running_loop(const hub_instance *i) {
-    return i->program->loops && i->record && hub_instance_runs(i);
+static bool may_go_on(const hub_instance *i) {
+    return i->program->unbounded && i->record && hub_instance_runs(i);
 }
 
 /* What a loop that failed still makes is what comes home of the rounds before; of one that failed a
@@ -264,7 +277,7 @@ static bool gives_something(const hub_instance *instance) {
 static void find_unneeded(const instances *list) {
     for (size_t k = list->count; k-- > 0;) {
         hub_instance *i = list->data[k];
-        bool ends = i->purpose != HUB_REMADE || i->program->loops;
+        bool ends = i->purpose != HUB_REMADE || i->program->unbounded;
         i->unneeded = !hub_instance_runs(i) || (ends && !gives_something(i));
         for (uint32_t n = 0; n < i->record->n_inputs; n++) {
             i->record->inputs[n]->reads++;
@@ -280,18 +293,18 @@ static void find_unneeded(const instances *list) {
     }
 }
 
-static bool has_loop(hub *h, uint32_t session) {
+static bool has_unbounded(hub *h, uint32_t session) {
     bool any = false;
     for (hub_instance *i = h->first; i; i = i->next) {
-        if (i->session != session || !i->program->loops) continue;
+        if (i->session != session || !i->program->unbounded) continue;
         if (i->well && !comes_home(h, i)) hub_instance_shorten(i, 0);
-        any |= is_running_loop(i);
+        any |= may_go_on(i);
     }
     return any;
 }
 
 /* Whether there was any. */
-static bool drop_loops(hub *h, uint32_t session) {
+static bool drop_unneeded(hub *h, uint32_t session) {
     instances list = {0};
     bool listed = true, dropped = false;
     for (hub_instance *i = h->first; i; i = i->next)
@@ -301,8 +314,8 @@ static bool drop_loops(hub *h, uint32_t session) {
     for (size_t k = 0; listed && k < list.count; k++) list.data[k]->quiet |= list.data[k]->unneeded;
     for (size_t k = 0; listed && k < list.count; k++) {
         hub_instance *i = list.data[k];
-        if (!i->unneeded || !is_running_loop(i)) continue;
-        hub_instance_fail(h, i, SHOAL_INTERRUPTED, "nobody holds what the loop makes");
+        if (!i->unneeded || !may_go_on(i)) continue;
+        hub_instance_fail(h, i, SHOAL_INTERRUPTED, "nobody holds what it makes");
         dropped = true;
     }
     for (size_t k = 0; listed && k < list.count; k++)
@@ -313,5 +326,5 @@ static bool drop_loops(hub *h, uint32_t session) {
 
 void hub_loops_drop(hub *h, uint32_t session) {
     /* What inputs were to move in with may fail with a loop: then others are begun anew by that. */
-    while (has_loop(h, session) && drop_loops(h, session)) continue;
+    while (has_unbounded(h, session) && drop_unneeded(h, session)) continue;
 }

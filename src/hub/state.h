@@ -166,7 +166,8 @@ typedef struct hub_program {
     uint32_t n_inputs, n_outputs;
     shoal_type *types; /* of the inputs, then of the outputs */
     bool *home;
-    bool loops;      /* run in rounds: */
+    bool loops;      /* run in rounds: see carry and stop */
+    bool unbounded;  /* it may run for as long as it likes: in rounds, or by `while` */
     bool part;       /* of what a client has submitted: see rest.c */
     bool moves;      /* nothing but inputs that move in from their client */
     bool binds;      /* something to slots */
@@ -593,7 +594,7 @@ void hub_donated_end(hub *h, const hub_instance *instance);
 
 /* loop.c */
 /* What makes a program a loop, from who submits it. */
-shoal_status hub_loop_read(const Shoal__Submit *submit, hub_program *program);
+shoal_status hub_loop_read(const Shoal__Submit *submit, const shoal_graph *g, hub_program *program);
 /* Whether the rounds of a submission fit the program. */
 shoal_status hub_loop_check(const Shoal__Submit *submit, const hub_program *program);
 /* Has operands that lie in their client's memory move in, before a loop that reads them begins. */
@@ -612,7 +613,9 @@ shoal_status hub_loop_part(const hub_program *loop, const plan_program *program,
 /* Adds to what an instance needs for one run what a loop needs beside that; and how far ahead its
  * slots may be. Before it is handed out. */
 void hub_loop_needs(const hub *h, hub_instance *loop);
-/* Ends the loops of a session of which nobody can ever see anything. */
+/* Ends the loops of a session, and what else may have no end, of which nobody can ever see
+ * anything.
+ */
 void hub_loops_drop(hub *h, uint32_t session);
 /* Ends a client's loops, each named by its first output. */
 void hub_loops_cancel(hub *h, const hub_peer *peer, const uint64_t *values, size_t n);

@@ -73,6 +73,7 @@ static shoal_status take_part(const hub_program *whole, const shoal_graph *g,
         status = graph_extract(g, values, n_inputs, values + n_inputs, n_outputs, part->graph);
     if (status == SHOAL_OK) status = hub_rest_read(graph_data(part->graph), part);
     part->binds = whole->binds;
+    part->unbounded = whole->unbounded;
     if (status == SHOAL_OK) status = graph_encode(graph_data(part->graph), true, &part->encoded);
     free(values);
     return status;
@@ -125,7 +126,7 @@ static shoal_status read_program(const Shoal__Submit *submit, const shoal_graph 
             return base_fail(SHOAL_FORMAT, "output %u does not exist", submit->home[i]);
         program->home[submit->home[i]] = true;
     }
-    SHOAL_TRY(hub_loop_read(submit, program));
+    SHOAL_TRY(hub_loop_read(submit, g, program));
     SHOAL_TRY(hub_rest_read(g, program));
     program->binds = hub_graph_binds(g);
     base_str_bytes(&program->encoded, submit->graph.data, submit->graph.len);

@@ -7,6 +7,7 @@
  * in an earlier instance; who stands first waits for nobody. */
 #include "worker/state.h"
 
+#include "backend/pool.h"
 #include "backend/registry.h"
 #include "base/clock.h"
 #include "base/fence.h"
@@ -357,7 +358,8 @@ static shoal_status compute(worker_task *task, worker_step *step) {
         status = attempt(task, step, &slot->own, &ruined);
         if (ruined && slot->aside && status == SHOAL_IO)
             worker_queue_note(&slot->own, status = SHOAL_LOST);
-        if (status == SHOAL_OK || status == SHOAL_CLOSED || ruined || !slot->aside) return status;
+        bool over = status == SHOAL_CLOSED || status == SHOAL_INTERRUPTED;
+        if (status == SHOAL_OK || over || ruined || !slot->aside) return status;
     }
     tell_aside(slot, status);
     return attempt(task, step, slot->aside, &ruined);
@@ -519,16 +521,9 @@ shoal_status worker_task_stop(worker_task *task) {
     return SHOAL_OK;
 }
 
-static shoal_status run_task(worker_task *task) {
-    worker *w = task->slot->worker;
+static shoal_status run_steps(worker_task *task) {
     bool through = false;
-    pthread_mutex_lock(&w->lock);
-    task->state = TASK_RUNNING;
-    task->before = task->slot->own.submitted;
-    task->began = base_now();
-    shoal_status status = task->status == SHOAL_OK ? worker_task_bind(task)
-                                                   : base_fail(task->status, "%s", task->error);
-    pthread_mutex_unlock(&w->lock);
+    shoal_status status = SHOAL_OK;
     while (status == SHOAL_OK) {
         status = step_begin(task, &through);
         if (status != SHOAL_OK || through) break;
@@ -537,6 +532,21 @@ static shoal_status run_task(worker_task *task) {
         worker_task_bury(task, step);
         task->step++;
     }
+    return status;
+}
+
+static shoal_status run_task(worker_task *task) {
+    worker *w = task->slot->worker;
+    pthread_mutex_lock(&w->lock);
+    task->state = TASK_RUNNING;
+    task->before = task->slot->own.submitted;
+    task->began = base_now();
+    shoal_status status = task->status == SHOAL_OK ? worker_task_bind(task)
+                                                   : base_fail(task->status, "%s", task->error);
+    pthread_mutex_unlock(&w->lock);
+    backend_ends_set(&task->ended, &w->stopping);
+    if (status == SHOAL_OK) status = run_steps(task);
+    backend_ends_set(NULL, NULL);
     if (status == SHOAL_OK) status = worker_sources_output(task);
     return status == SHOAL_OK ? worker_task_stop(task) : status;
 }

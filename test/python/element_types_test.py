@@ -2,6 +2,7 @@
 with tensors without axes and numbers: as torch's."""
 import warnings
 
+import ml_dtypes
 import numpy as np
 import pytest
 from peer import numpy_of, torch, torch_of
@@ -83,3 +84,15 @@ def test_two(kind):
             done += sum(compared(" ".join(call.split()), x=(x, kind), y=(y, other)) for call in PAIRS.split(";"))
     print(f"{kind}: {done} calls compared")
     assert done > 200
+
+
+def test_arrays_of_types_that_others_added_to_numpy():
+    x = np.arange(6, dtype="float32").reshape(2, 3) / 3
+    narrow = x.astype(ml_dtypes.bfloat16)
+    for given in (narrow, np.asfortranarray(narrow), narrow.T.copy().T, narrow[:, ::-1][:, ::-1]):
+        made = shoal.tensor(given)
+        assert made.dtype == shoal.bfloat16 and made.tolist() == narrow.astype("float32").tolist()
+    assert shoal.tensor(narrow[0, 1]).tolist() == float(narrow[0, 1])
+    assert shoal.tensor(narrow, dtype="float64").dtype == shoal.float64
+    with pytest.raises(TypeError, match="float8_e4m3fn.* is a ndarray; numbers, nested lists"):
+        shoal.tensor(x.astype(ml_dtypes.float8_e4m3fn))

@@ -1,6 +1,8 @@
 /* Control flow: bodies are programs of their own, which run in a part of the step's workspace. */
 #include "backend/cpu/cpu.h"
 
+#include "backend/pool.h"
+
 #include <stdlib.h>
 
 bool cpu_control_fits(const shoal_node *node) {
@@ -85,6 +87,7 @@ static shoal_status run_while(const cpu_run *run, const cpu_step *step) {
         buffers[n] = more;
         SHOAL_TRY(cpu_program_run_in(run->device, c->bodies[0], buffers, workspace));
         if (!more[0]) break;
+        SHOAL_TRY(backend_go_on()); /* it may have no end */
         memcpy(buffers + n, values[!now], n * sizeof *buffers);
         SHOAL_TRY(cpu_program_run_in(run->device, c->bodies[1], buffers, workspace));
     }

@@ -1,6 +1,7 @@
 /* Control flow: bodies that run as often as a value says. They see their operands alone. */
 #include "backend/ref/ref.h"
 
+#include "backend/pool.h"
 #include "graph/graph.h"
 
 #include <stdlib.h>
@@ -67,6 +68,7 @@ static shoal_status turn(turns *t) {
         uint64_t more = 0;
         SHOAL_TRY(ref_frame_run(t->condition, in, (void *const[]){&more}));
         if (!*(const uint8_t *)&more) break;
+        SHOAL_TRY(backend_go_on()); /* it may have no end */
         SHOAL_TRY(ref_frame_run(t->body, in, t->values[!now]));
     }
     for (uint32_t i = 0; i < call->node->n_inputs && now; i++)

@@ -41,13 +41,22 @@ static uint32_t polynomial(maker *m, uint32_t x, const double *a, int n) {
 
 /* ---- hyperbolic and inverse functions ---- */
 
+/* What is not chosen of two ways is computed too, and its gradient, infinite or NaN, would not
+ * vanish where it is multiplied by 0: so each way sees only what is for it. */
+
+/* 1 or -1, also at 0, where functions that are odd have a slope. */
+static uint32_t sign_of(maker *m, uint32_t x) {
+    return choose(m, less(m, x, 0), number(m, x, -1), number(m, x, 1));
+}
+
 /* (e^x - 1) / 2 without loss near 0: with t = e^x - 1, (t + t / (t + 1)) / 2. Where e^x overflows,
  * half of it may not: e^(x - ln 2). */
 static uint32_t sinh_of(maker *m, uint32_t x) {
-    uint32_t size = one(m, GRAPH_ABS, x), t = one(m, GRAPH_EXPONENTIAL_MINUS_ONE, size);
+    uint32_t sign = sign_of(m, x), size = mul(m, x, sign), is_near = less(m, size, 20);
+    uint32_t t = one(m, GRAPH_EXPONENTIAL_MINUS_ONE, choose(m, is_near, size, number(m, x, 0)));
     uint32_t small = scaled(m, add(m, t, over(m, t, shifted(m, t, 1))), 0.5);
     uint32_t large = one(m, GRAPH_EXPONENTIAL, shifted(m, size, -M_LN2));
-    return mul(m, one(m, GRAPH_SIGN, x), choose(m, less(m, size, 20), small, large));
+    return mul(m, sign, choose(m, is_near, small, large));
 }
 
 static uint32_t cosh_of(maker *m, uint32_t x) {
@@ -58,21 +67,26 @@ static uint32_t cosh_of(maker *m, uint32_t x) {
 
 /* log(1 + |x| + x^2 / (1 + sqrt(1 + x^2))); for large x, log |x| + log 2. */
 static uint32_t asinh_of(maker *m, uint32_t x) {
-    uint32_t size = one(m, GRAPH_ABS, x), square = mul(m, size, size);
+    uint32_t sign = sign_of(m, x);
+    uint32_t size = mul(m, x, sign), is_near = less(m, size, 1e9);
+    uint32_t small = choose(m, is_near, size, number(m, x, 1)), square = mul(m, small, small);
     uint32_t root = one(m, GRAPH_SQRT, shifted(m, square, 1));
-    uint32_t near = one(m, GRAPH_LOG_PLUS_ONE, add(m, size, over(m, square, shifted(m, root, 1))));
-    uint32_t far = shifted(m, one(m, GRAPH_LOG, size), M_LN2);
-    uint32_t y = choose(m, less(m, size, 1e9), near, far);
-    return mul(m, one(m, GRAPH_SIGN, x), y);
+    uint32_t near = one(m, GRAPH_LOG_PLUS_ONE, add(m, small, over(m, square, shifted(m, root, 1))));
+    uint32_t large = choose(m, is_near, number(m, x, 1), size);
+    uint32_t far = shifted(m, one(m, GRAPH_LOG, large), M_LN2);
+    return mul(m, sign, choose(m, is_near, near, far));
 }
 
-/* log(x + sqrt((x + 1) (x - 1))) */
+/* log(x + sqrt((x + 1) (x - 1))): NaN below 1, to which -2 leads as what is less would, but for
+ * overflow. */
 static uint32_t acosh_of(maker *m, uint32_t x) {
-    uint32_t below = shifted(m, x, -1);
-    uint32_t root = one(m, GRAPH_SQRT, mul(m, below, shifted(m, x, 1)));
+    uint32_t is_near = less(m, x, 1e9), two_of = number(m, x, 2);
+    uint32_t small = choose(m, is_near, two(m, GRAPH_MAXIMUM, x, number(m, x, -2)), two_of);
+    uint32_t below = shifted(m, small, -1);
+    uint32_t root = one(m, GRAPH_SQRT, mul(m, below, shifted(m, small, 1)));
     uint32_t near = one(m, GRAPH_LOG_PLUS_ONE, add(m, below, root));
-    uint32_t far = shifted(m, one(m, GRAPH_LOG, x), M_LN2);
-    return choose(m, less(m, x, 1e9), near, far);
+    uint32_t far = shifted(m, one(m, GRAPH_LOG, choose(m, is_near, two_of, x)), M_LN2);
+    return choose(m, is_near, near, far);
 }
 
 static uint32_t atanh_of(maker *m, uint32_t x) {
@@ -142,19 +156,22 @@ static uint32_t erf_inv_of(maker *m, uint32_t x) {
                                    -0.00367342844,  0.00573950773,  -0.0076224613,
                                    0.00943887047,   1.00167406,     2.83297682};
     bool exact = !m->status && type_of(m, x)->dtype == SHOAL_F64;
+    uint32_t is_edge = compare(m, "EQ", one(m, GRAPH_ABS, x), number(m, x, 1));
+    uint32_t edge = scaled(m, choose(m, is_edge, x, number(m, x, 1)), INFINITY);
+    x = choose(m, is_edge, number(m, x, 0), x);
     uint32_t w =
         one(m, GRAPH_NEGATE, one(m, GRAPH_LOG_PLUS_ONE, one(m, GRAPH_NEGATE, mul(m, x, x))));
     uint32_t near = polynomial(m, shifted(m, w, -2.5), small, 9);
-    uint32_t far = polynomial(m, shifted(m, one(m, GRAPH_SQRT, w), -3), large, 9);
-    uint32_t y = mul(m, choose(m, less(m, w, 5), near, far), x);
+    uint32_t is_near = less(m, w, 5), wide = choose(m, is_near, number(m, x, 5), w);
+    uint32_t far = polynomial(m, shifted(m, one(m, GRAPH_SQRT, wide), -3), large, 9);
+    uint32_t y = mul(m, choose(m, is_near, near, far), x);
     uint32_t inside = less(m, one(m, GRAPH_ABS, x), 1);
     for (int i = 0; i < 3 && exact; i++) {
         uint32_t miss = sub(m, one(m, GRAPH_ERF, y), x);
         uint32_t slope = scaled(m, one(m, GRAPH_EXPONENTIAL, mul(m, y, y)), sqrt(M_PI) / 2);
         y = choose(m, inside, sub(m, y, mul(m, miss, slope)), y);
     }
-    uint32_t edge = mul(m, x, number(m, x, INFINITY));
-    return choose(m, compare(m, "EQ", one(m, GRAPH_ABS, x), number(m, x, 1)), edge, y);
+    return choose(m, is_edge, edge, y);
 }
 
 /* ---- the gamma function: Lanczos' approximation, g = 7 ---- */

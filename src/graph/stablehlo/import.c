@@ -506,15 +506,40 @@ static shoal_status add_function(hlo_import *in, const hlo_op *op) {
     return SHOAL_OK;
 }
 
+/* A module has a name once. */
+static shoal_status note_name(hlo_import *in, hlo_function *f, base_map *names) {
+    uint64_t hash = base_hash(f->name.at, f->name.n);
+    const hlo_function *other = base_map_get(names, hash);
+    if (!other) return base_map_set(names, hash, f);
+    if (other->name.n != f->name.n || memcmp(other->name.at, f->name.at, f->name.n))
+        return SHOAL_OK;
+    char name[64];
+    base_fail(SHOAL_FORMAT, "'func.func': there is a function @%s already",
+              hlo_copy(f->name, name, sizeof name));
+    return parse_at_place(&in->r.p, f->op->at, SHOAL_FORMAT);
+}
+
+static shoal_status collect(hlo_import *in, const hlo_op *first);
+
 /* Functions, also those of modules inside the module; of other things there only names are used. */
-static shoal_status collect(hlo_import *in, const hlo_op *first) {
+static shoal_status collect_named(hlo_import *in, const hlo_op *first, base_map *names) {
     for (const hlo_op *op = first; op; op = op->next) {
-        if (!strcmp(op->name, "func.func"))
+        if (!strcmp(op->name, "func.func")) {
             SHOAL_TRY(add_function(in, op));
-        else if (!strcmp(op->name, "module") || !strcmp(op->name, "builtin.module"))
+            SHOAL_TRY(note_name(in, in->functions, names));
+        } else if (!strcmp(op->name, "module") || !strcmp(op->name, "builtin.module")) {
             SHOAL_TRY(collect(in, op->regions ? op->regions->first : NULL));
+        }
     }
     return SHOAL_OK;
+}
+
+static shoal_status collect(hlo_import *in, const hlo_op *first) {
+    base_map names;
+    base_map_init(&names);
+    shoal_status status = collect_named(in, first, &names);
+    base_map_fini(&names);
+    return status;
 }
 
 static shoal_status choose(const hlo_import *in, hlo_function **out) {
