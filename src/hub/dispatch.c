@@ -111,8 +111,7 @@ static shoal_status list_needs(const hub *h, hub_instance *instance) {
     instance->needs = calloc(plan->n_programs + 1, sizeof *instance->needs);
     if (!instance->needs) return base_fail(SHOAL_NO_MEMORY, "no memory for an instance");
     for (uint32_t i = 0; i < plan->n_programs; i++) instance->needs[i] = plan->programs[i].peak;
-    if (instance->program->loops) hub_loop_needs(h, instance);
-    return SHOAL_OK;
+    return instance->program->loops ? hub_loop_needs(h, instance) : SHOAL_OK;
 }
 
 void hub_reserve(hub *h, const hub_instance *instance, int sign) {

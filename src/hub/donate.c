@@ -84,18 +84,19 @@ shoal_status hub_donate(hub *h, hub_instance *instance, uint64_t *donated, size_
     return SHOAL_OK;
 }
 
-uint64_t hub_donation_carried(const hub *h, const hub_instance *instance, uint32_t slot) {
-    uint64_t bytes = 0;
+void hub_donations_carried(const hub *h, const hub_instance *instance, uint64_t *bytes) {
+    const plan_result *plan = &instance->variant->plan;
     waits w = find_waits(instance);
     for (uint32_t i = 0; i < instance->record->n_inputs; i++) {
         const hub_value *value = instance->record->inputs[i];
         if (!instance->program->carry[i] || !may_donate(h, instance, &w, i)) continue;
-        int at = plan_layout_find(&value->layout, slot);
-        if (at < 0 || !value->counted) continue;
-        shoal_type type = plan_layout_type(&value->layout, (uint32_t)at, &value->type);
-        bytes += (uint64_t)base_type_bytes(&type);
+        for (uint32_t p = 0; p < plan->n_programs && value->counted; p++) {
+            int at = plan_layout_find_from(&value->layout, plan->programs[p].slot, p);
+            if (at < 0) continue;
+            shoal_type type = plan_layout_type(&value->layout, (uint32_t)at, &value->type);
+            bytes[p] += (uint64_t)base_type_bytes(&type);
+        }
     }
-    return bytes;
 }
 
 void hub_donated_end(hub *h, const hub_instance *instance) {

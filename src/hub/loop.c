@@ -183,7 +183,7 @@ static uint64_t carried(const hub_program *loop, const plan_result *plan, uint32
     uint64_t bytes = 0;
     for (uint32_t k = 0; k < program->n_inputs; k++) {
         uint32_t o = loop->carry[program->input_of[k]];
-        int at = o ? plan_layout_find(&plan->outputs[o - 1], program->slot) : -1;
+        int at = o ? plan_layout_find_from(&plan->outputs[o - 1], program->slot, i) : -1;
         if (at < 0) continue;
         shoal_type type = plan_layout_type(&plan->outputs[o - 1], (uint32_t)at, &outputs[o - 1]);
         bytes += (uint64_t)base_type_bytes(&type);
@@ -194,19 +194,23 @@ static uint64_t carried(const hub_program *loop, const plan_result *plan, uint32
 /* A round reads what the one before it made, which was the loop's operands at first: those that it
  * is given make room. What was sent may be on its way yet, and data of rounds to come be there. Of
  * one round, whose exchanges wait for each other, that is in all no more than the round has. */
-void hub_loop_needs(const hub *h, hub_instance *loop) {
+shoal_status hub_loop_needs(const hub *h, hub_instance *loop) {
     const plan_result *plan = &loop->variant->plan;
+    uint64_t *given = calloc(plan->n_programs + 1, sizeof *given);
+    if (!given) return base_fail(SHOAL_NO_MEMORY, "no memory for an instance");
+    hub_donations_carried(h, loop, given);
     for (uint32_t i = 0; i < plan->n_programs; i++) {
         uint64_t bytes = carried(loop->program, plan, i);
-        uint64_t given = hub_donation_carried(h, loop, plan->programs[i].slot);
-        loop->needs[i] += bytes - (given < bytes ? given : bytes);
+        loop->needs[i] += bytes - (given[i] < bytes ? given[i] : bytes);
     }
+    free(given);
     loop->ahead = hub_loop_ahead(h, plan, loop->needs);
     for (uint32_t i = 0; i < plan->n_programs; i++) {
         const plan_program *program = &plan->programs[i];
         uint64_t need = loop->needs[i] + loop->ahead * program->exchanged;
         loop->needs[i] = loop->ahead > 1 || need < 2 * program->peak ? need : 2 * program->peak;
     }
+    return SHOAL_OK;
 }
 
 shoal_status hub_loop_part(const hub_program *loop, const plan_program *program, base_arena *arena,

@@ -587,8 +587,9 @@ void hub_variants_outdate(hub *h, const base_map *moved);
 /* Gives an instance the memory of those operands that nobody needs after it: they lie nowhere any
  * more. donated: room for as many as it has; who takes part is to be told of the *n there. */
 shoal_status hub_donate(hub *h, hub_instance *instance, uint64_t *donated, size_t *n);
-/* Bytes on a slot that a loop would be given by operands in whose place others are carried. */
-uint64_t hub_donation_carried(const hub *h, const hub_instance *instance, uint32_t slot);
+/* Adds to bytes, one per program of the plan, what a loop would be given there by operands in whose
+ * place others are carried. */
+void hub_donations_carried(const hub *h, const hub_instance *instance, uint64_t *bytes);
 /* It is through: that memory is not reserved for it any more. */
 void hub_donated_end(hub *h, const hub_instance *instance);
 
@@ -612,7 +613,7 @@ shoal_status hub_loop_part(const hub_program *loop, const plan_program *program,
                            Shoal__SlotRun *part);
 /* Adds to what an instance needs for one run what a loop needs beside that; and how far ahead its
  * slots may be. Before it is handed out. */
-void hub_loop_needs(const hub *h, hub_instance *loop);
+shoal_status hub_loop_needs(const hub *h, hub_instance *loop);
 /* Ends the loops of a session, and what else may have no end, of which nobody can ever see
  * anything.
  */

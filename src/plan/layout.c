@@ -336,6 +336,11 @@ int plan_layout_find(const plan_layout *layout, uint32_t slot) {
     return -1;
 }
 
+int plan_layout_find_from(const plan_layout *layout, uint32_t slot, uint32_t guess) {
+    if (guess < layout->n_slots && layout->slots[guess] == slot) return (int)guess;
+    return plan_layout_find(layout, slot);
+}
+
 base_box plan_layout_box(const plan_layout *layout, uint32_t i) {
     const uint32_t *at = layout->coords + (size_t)i * (layout->rank + 1);
     base_box box = {.rank = layout->rank};

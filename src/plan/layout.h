@@ -64,6 +64,8 @@ shoal_status plan_layout_verify(const plan_layout *layout, uint32_t rank,
 bool plan_layout_equal(const plan_layout *a, const plan_layout *b);
 /* Index of a slot in layout->slots, or -1. */
 int plan_layout_find(const plan_layout *layout, uint32_t slot);
+/* The same, looking first where it is if layouts have their slots in one order. */
+int plan_layout_find_from(const plan_layout *layout, uint32_t slot, uint32_t guess);
 /* The box (without the summand axis) of the slot with index i. */
 base_box plan_layout_box(const plan_layout *layout, uint32_t i);
 uint32_t plan_layout_summand(const plan_layout *layout, uint32_t i);
