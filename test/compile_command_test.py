@@ -153,9 +153,20 @@ def test_errors(model, capsys, words, code, message):
 
 def test_other_errors(tmp_path, capsys, monkeypatch):
     assert "compile needs a model: compile MODEL.mlir --target llvm-cpu" in run(capsys, code=2)
-    assert "No such file" in run(capsys, tmp_path / "none.mlir", code=1)
-    (tmp_path / "wrong.mlir").write_text("func.func @main() {\n  return %x\n}\n")
-    assert "line 2, column" in run(capsys, tmp_path / "wrong.mlir", code=1)
+    none, wrong = tmp_path / "none.mlir", tmp_path / "wrong.mlir"
+    assert run(capsys, none, code=1) == f"shoal: {none}: No such file or directory\n"
+    wrong.write_text("func.func @main() {\n  return %x\n}\n")
+    assert run(capsys, wrong, code=1).startswith(f"shoal: {wrong}: line 2, column")
+
+
+def test_where_an_artifact_cannot_be(model, tmp_path, capsys):
+    nowhere, made = tmp_path / "nowhere" / "a.vmfb", tmp_path / "a.vmfb"
+    assert run(capsys, model, "-o", nowhere, code=1) == (
+        f"shoal: {nowhere}: there is no folder {nowhere.parent}; make it, or name another\n")
+    assert not nowhere.parent.exists()
+    (tmp_path / "a.vmfb.sig").mkdir()
+    assert run(capsys, model, "-o", made, code=1) == f"shoal: {made}.sig: Is a directory\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.vmfb", "a.vmfb.sig", "model.mlir"]
 
 
 def test_the_command(model, folder):
