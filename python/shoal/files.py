@@ -219,8 +219,11 @@ def _whole(path):
             os.fsync(file.fileno())
         os.chmod(draft, 0o644)
         os.replace(draft, path)
-    except BaseException:
+    except BaseException as error:
         os.unlink(draft)
+        # Of a full disk Python names no file, of a folder in its place the draft.
+        if isinstance(error, OSError) and error.errno and error.filename in (None, draft):
+            raise OSError(error.errno, error.strerror, os.fspath(path)) from error
         raise
     folder = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)  # its new name, too, is to outlast a loss of power
     try:

@@ -278,6 +278,8 @@ shoal_status graph_decompose(const shoal_graph *from, graph_supports supports, v
                              graph *to) SHOAL_CHECK_RESULT;
 /* Whether a node may fail by the elements of its operands: a check, or a body that has one. */
 bool graph_may_fail(const shoal_node *node);
+/* Whether a node may run for as long as it likes: a `while`, or a body that has one. */
+bool graph_may_go_on(const shoal_node *node);
 /* Whether graph_decompose would change the graph. */
 bool graph_has_composites(const shoal_graph *g, graph_supports supports, void *context);
 

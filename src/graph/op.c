@@ -119,13 +119,17 @@ const char *graph_dialect(uint16_t op) {
     return ours ? "shoal" : "stablehlo";
 }
 
-bool graph_may_fail(const shoal_node *node) {
-    bool found = node->op == GRAPH_IN_RANGE;
+/* Whether a node is of an operation, or a body of its has one that is. */
+static bool is_or_has(const shoal_node *node, uint16_t op) {
+    bool found = node->op == op;
     for (uint32_t i = 0; i < node->n_regions; i++)
         for (uint32_t n = 0; n < node->regions[i]->n_nodes && !found; n++)
-            found = graph_may_fail(&node->regions[i]->nodes[n]);
+            found = is_or_has(&node->regions[i]->nodes[n], op);
     return found;
 }
+
+bool graph_may_fail(const shoal_node *node) { return is_or_has(node, GRAPH_IN_RANGE); }
+bool graph_may_go_on(const shoal_node *node) { return is_or_has(node, GRAPH_WHILE); }
 
 /* ---- attributes ---- */
 

@@ -89,8 +89,9 @@ void hub_donations_carried(const hub *h, const hub_instance *instance, uint64_t 
     waits w = find_waits(instance);
     for (uint32_t i = 0; i < instance->record->n_inputs; i++) {
         const hub_value *value = instance->record->inputs[i];
-        if (!instance->program->carry[i] || !may_donate(h, instance, &w, i)) continue;
-        for (uint32_t p = 0; p < plan->n_programs && value->counted; p++) {
+        if (!instance->program->carry[i] || !value->counted || !may_donate(h, instance, &w, i))
+            continue;
+        for (uint32_t p = 0; p < plan->n_programs; p++) {
             int at = plan_layout_find_from(&value->layout, plan->programs[p].slot, p);
             if (at < 0) continue;
             shoal_type type = plan_layout_type(&value->layout, (uint32_t)at, &value->type);

@@ -28,22 +28,13 @@ static shoal_status read_carry(const Shoal__Submit *submit, hub_program *program
     return SHOAL_OK;
 }
 
-static bool has_while(const shoal_graph *g) {
-    bool found = false;
-    for (uint32_t n = 0; n < g->n_nodes && !found; n++) {
-        const shoal_node *node = &g->nodes[n];
-        found = node->op == GRAPH_WHILE;
-        for (uint16_t r = 0; r < node->n_regions && !found; r++)
-            found = has_while(node->regions[r]);
-    }
-    return found;
-}
-
 shoal_status hub_loop_read(const Shoal__Submit *submit, const shoal_graph *g,
                            hub_program *program) {
     const shoal_type *outputs = program->types + program->n_inputs;
     program->loops = submit->rounds > 0;
-    program->unbounded = program->loops || has_while(g);
+    program->unbounded = program->loops;
+    for (uint32_t n = 0; n < g->n_nodes && !program->unbounded; n++)
+        program->unbounded = graph_may_go_on(&g->nodes[n]);
     program->stop = submit->stop;
     if (!program->loops) return SHOAL_OK;
     if (submit->n_carry != program->n_inputs || submit->stop > program->n_outputs)
@@ -297,7 +288,9 @@ static void find_unneeded(const instances *list) {
     }
 }
 
-static bool has_unbounded(hub *h, uint32_t session) {
+/* Failed loops make no more rounds that nobody sees. Whether others are left that may have no end.
+ */
+static bool shorten_unseen(hub *h, uint32_t session) {
     bool any = false;
     for (hub_instance *i = h->first; i; i = i->next) {
         if (i->session != session || !i->program->unbounded) continue;
@@ -330,5 +323,5 @@ static bool drop_unneeded(hub *h, uint32_t session) {
 
 void hub_loops_drop(hub *h, uint32_t session) {
     /* What inputs were to move in with may fail with a loop: then others are begun anew by that. */
-    while (has_unbounded(h, session) && drop_unneeded(h, session)) continue;
+    while (shorten_unseen(h, session) && drop_unneeded(h, session)) continue;
 }

@@ -614,9 +614,7 @@ shoal_status hub_loop_part(const hub_program *loop, const plan_program *program,
 /* Adds to what an instance needs for one run what a loop needs beside that; and how far ahead its
  * slots may be. Before it is handed out. */
 shoal_status hub_loop_needs(const hub *h, hub_instance *loop);
-/* Ends the loops of a session, and what else may have no end, of which nobody can ever see
- * anything.
- */
+/* Ends what may have no end, loops and `while`, where nobody of its session can see anything. */
 void hub_loops_drop(hub *h, uint32_t session);
 /* Ends a client's loops, each named by its first output. */
 void hub_loops_cancel(hub *h, const hub_peer *peer, const uint64_t *values, size_t n);

@@ -231,8 +231,8 @@ static shoal_status index_exchanges(emitter *e) {
 }
 
 static bool same_box(const base_box *a, const base_box *b) {
-    return !memcmp(a->start, b->start, sizeof a->start) &&
-           !memcmp(a->size, b->size, sizeof a->size);
+    return !memcmp(a->start, b->start, a->rank * sizeof *a->start) &&
+           !memcmp(a->size, b->size, a->rank * sizeof *a->size);
 }
 
 /* Adds the slot's end of a move: from, to: its places in the layouts of the two forms. */
@@ -261,7 +261,7 @@ static bool is_within(const plan_step *step, int from, int to) {
     if (from < 0 || to < 0 || !step->to->needed[to] || !step->from->needed[from] ||
         step->from->layout.parts[step->from->layout.rank] > 1)
         return false;
-    base_box source = plan_layout_box(&step->from->layout, (uint32_t)from), common = {0};
+    base_box source = plan_layout_box(&step->from->layout, (uint32_t)from), common;
     base_box target = plan_layout_box(&step->to->layout, (uint32_t)to);
     return same_box(&source, &target) ||
            (base_box_intersect(&source, &target, &common) && same_box(&common, &target));

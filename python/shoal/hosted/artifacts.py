@@ -244,11 +244,8 @@ def keep_as_signed(path: pathlib.Path, data: bytes, note: bytes) -> None:
     """Writes an artifact and its note as they are."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     for to, content in ((path, data), (_beside(path), note)):
-        try:
-            with _whole(to) as file:
-                file.write(content)
-        except OSError as error:  # of a full disk, Python names no file; of a folder in its place, a draft
-            raise OSError(error.errno, error.strerror, str(to)) from error
+        with _whole(to) as file:
+            file.write(content)
 
 
 def check(path: str | os.PathLike[str], signers: Collection[str] | None = None) -> tuple[bytes, dict[str, Any]]:
@@ -420,8 +417,9 @@ def _compile(told: argparse.Namespace) -> list[dict[str, Any]]:
     wanted = _wanted(told)
     if told.output and os.path.exists(told.output) and not told.force:
         raise InvalidError(f"{told.output}: is there already; --force overwrites it")
-    if told.output and not pathlib.Path(told.output).parent.is_dir():
-        raise NotFoundError(f"{told.output}: there is no folder {pathlib.Path(told.output).parent}; make it, or name another")
+    folder = pathlib.Path(told.output or ".").parent
+    if not folder.is_dir():
+        raise NotFoundError(f"{told.output}: there is no folder {folder}; make it, or name another")
     try:
         text = load(pathlib.Path(told.model), told.function).text()
     except ShoalError as error:
@@ -454,10 +452,8 @@ def main(words: Sequence[str] | None = None) -> int:
     except InvalidError as error:
         print(f"shoal: {error}", file=sys.stderr)
         return 2
-    except ShoalError as error:
-        print(f"shoal: {error}", file=sys.stderr)
-        return 1
-    except OSError as error:
-        print(f"shoal: {error.filename}: {error.strerror}" if error.filename else f"shoal: {error}", file=sys.stderr)
+    except (ShoalError, OSError) as error:
+        named = isinstance(error, OSError) and error.filename
+        print(f"shoal: {error.filename}: {error.strerror}" if named else f"shoal: {error}", file=sys.stderr)
         return 1
     return 0
