@@ -64,7 +64,7 @@ def driver():
 
 
 def counting(path):
-    """The variables by which launches are counted in a file."""
+    """The variables by which launches are counted in a file; on an NVIDIA device nobody counts."""
     if BACKEND == "cuda":
         return {"STANDIN_COUNT": str(path)}
     return {"SHOAL_OPENCL_COUNT": str(path), "SHOAL_OPENCL_LIBRARY": os.environ["OPENCL_FAULTS"]}
@@ -73,6 +73,8 @@ def counting(path):
 def losses(steps, **variables):
     done = run(TRAIN, ROOT / "examples", steps, **variables)
     assert done.returncode == 0, done.stderr
+    # Checks of indices and random numbers alone are the processor's: no tensor leaves the device for it.
+    assert set(re.findall(r"hands work to cpu: (.*)", done.stderr)) <= {"it has no random", "it has no in_range"}
     return [float(line) for line in done.stdout.split()]
 
 
@@ -83,8 +85,10 @@ def test_a_language_model_trains_as_on_the_processor(tmp_path, capsys):
         counts = tmp_path / f"launches{steps}"
         found = losses(steps, **counting(counts))
         assert found == pytest.approx(expected[:steps], rel=1e-4)
-        launches.append(sum(map(int, counts.read_text().split())))
+        launches.append(sum(map(int, counts.read_text().split())) if counts.exists() else None)
     assert expected[-1] < expected[0]
+    if BACKEND == "cuda" and "STANDIN" not in os.environ:
+        return
     each = (launches[1] - launches[0]) / 2
     with capsys.disabled():
         print(f"launches: {each:g} for each training step of 2 layers")

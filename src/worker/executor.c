@@ -331,21 +331,25 @@ static shoal_status attempt(worker_task *task, worker_step *step, worker_queue *
 
 enum { MOST_TOLD = 16 /* failures of a device that are told */ };
 
-/* What a device lacks is told once, a failure when it is another than the last. */
-static void tell_aside(worker_slot *slot, shoal_status status) {
-    const char *why = "it cannot do it";
-    if (status == SHOAL_OK) {
-        if (slot->told) return;
-        slot->told = true;
-    } else {
-        why = shoal_error_message();
-        uint64_t hash = base_hash(why, strlen(why));
-        if (hash == slot->last_told || slot->n_told == MOST_TOLD) return;
-        slot->last_told = hash;
-        slot->n_told++;
+/* What a device lacks is told once per operation, a failure when it is another than the last. */
+static void tell_aside(const worker_task *task, const worker_step *step, shoal_status status) {
+    worker_slot *slot = task->slot;
+    const shoal_graph *g = graph_data(task->program->graph);
+    const char *name = slot->own.name, *aside = slot->aside->name;
+    for (uint32_t n = step->first; n < step->last && status == SHOAL_OK; n++) {
+        uint16_t op = g->nodes[n].op;
+        if (op >= GRAPH_OP_BUILT_IN || slot->told[op] || op == GRAPH_SOURCE) continue;
+        slot->told[op] = true;
+        base_log(BASE_WARN, slot->worker->name, "%s hands work to %s: it has no %s", name, aside,
+                 shoal_op_name(op));
     }
-    base_log(BASE_WARN, slot->worker->name, "%s hands work to %s: %s", slot->own.name,
-             slot->aside->name, why);
+    if (status == SHOAL_OK) return;
+    const char *why = shoal_error_message();
+    uint64_t hash = base_hash(why, strlen(why));
+    if (hash == slot->last_told || slot->n_told == MOST_TOLD) return;
+    slot->last_told = hash;
+    slot->n_told++;
+    base_log(BASE_WARN, slot->worker->name, "%s hands work to %s: %s", name, aside, why);
 }
 
 /* On the slot's device; where that cannot do it, has no memory left or fails, beside it. One that
@@ -361,7 +365,7 @@ static shoal_status compute(worker_task *task, worker_step *step) {
         bool over = status == SHOAL_CLOSED || status == SHOAL_INTERRUPTED;
         if (status == SHOAL_OK || over || ruined || !slot->aside) return status;
     }
-    tell_aside(slot, status);
+    tell_aside(task, step, status);
     return attempt(task, step, slot->aside, &ruined);
 }
 

@@ -282,13 +282,13 @@ typedef struct worker_slot {
     worker_device device;
     worker_queue own;    /* its device, */
     worker_queue *aside; /* and the processor, which does what that cannot; NULL: nothing does */
-    bool told;           /* that something is done aside which its device lacks */
-    uint32_t n_told;     /* failures of it whose work went aside */
-    uint64_t last_told;  /* hash of what was said of the last one */
-    bool parted;         /* its device is lost, and the hub has been told */
-    base_map pieces;     /* value -> worker_piece */
-    base_map programs;   /* id -> worker_program */
-    worker_program *garbage; /* to be freed by the thread that runs programs */
+    bool told[GRAPH_OP_BUILT_IN]; /* operations that its device lacks, which are done aside */
+    uint32_t n_told;              /* failures of it whose work went aside */
+    uint64_t last_told;           /* hash of what was said of the last one */
+    bool parted;                  /* its device is lost, and the hub has been told */
+    base_map pieces;              /* value -> worker_piece */
+    base_map programs;            /* id -> worker_program */
+    worker_program *garbage;      /* to be freed by the thread that runs programs */
     worker_task *head, **tail;
     worker_task **turn; /* between rounds of a loop: from there on others have not had theirs, */
     int64_t left;       /* and may take so many nanoseconds; NULL: all */

@@ -152,5 +152,6 @@ shoal_status each_case(case_visitor visit, void *context) {
     cases_composite();
     cases_index();
     cases_window();
+    cases_large();
     return SHOAL_OK;
 }

@@ -39,5 +39,6 @@ void cases_basic(void);
 void cases_composite(void);
 void cases_index(void);
 void cases_window(void);
+void cases_large(void);
 
 #endif

@@ -159,11 +159,12 @@ static const shoal_graph *magnitude_body(graph *g, uint8_t dtype) {
     return graph_data(body);
 }
 
-static void reduce_one(shoal_type in, shoal_attr axes, uint16_t op) {
+static void reduce_one(shoal_type in, shoal_attr axes, uint16_t op, bool large) {
     char kind = shoal_dtype_kind((shoal_dtype)in.dtype);
     bool composed = op == GRAPH_ABS, sums = op == GRAPH_ADD || op == GRAPH_MULTIPLY;
     if (composed && kind != 'i' && kind != 'f') return;
-    test_case c = {.close = kind == 'f' && sums ? CLOSE_SUM : CLOSE_EXACT, .terms = 1};
+    test_case c = {
+        .close = kind == 'f' && sums ? CLOSE_SUM : CLOSE_EXACT, .terms = 1, .large = large};
     for (uint32_t i = 0; i < axes.count; i++) c.terms *= in.dims[axes.u.ints[i]];
     shoal_type types[] = {in, {.dtype = in.dtype}};
     const char *joins = composed ? "magnitude" : shoal_op_name(op);
@@ -190,18 +191,33 @@ static void reduce_cases(uint8_t d) {
     static const uint16_t bodies[] = {GRAPH_ADD, GRAPH_MULTIPLY, GRAPH_MAXIMUM, GRAPH_MINIMUM,
                                       GRAPH_ABS};
     for (int b = 0; b < 5; b++) {
-        reduce_one(TYPE(d, 67), INTS(DIMENSIONS, 0), bodies[b]);
-        reduce_one(TYPE(d, 0), INTS(DIMENSIONS, 0), bodies[b]);
-        reduce_one(TYPE(d, ), INTS(DIMENSIONS, ), bodies[b]);
-        reduce_one(TYPE(d, 5, 33), INTS(DIMENSIONS, 1), bodies[b]);
-        reduce_one(TYPE(d, 5, 33), INTS(DIMENSIONS, 0), bodies[b]);
-        reduce_one(TYPE(d, 5, 33), INTS(DIMENSIONS, ), bodies[b]);
-        reduce_one(TYPE(d, 3, 4, 5), INTS(DIMENSIONS, 1), bodies[b]);
-        reduce_one(TYPE(d, 3, 4, 5, 6), INTS(DIMENSIONS, 2, 0), bodies[b]);
-        reduce_one(TYPE(d, 3, 4, 5, 6), INTS(DIMENSIONS, 1, 3), bodies[b]);
-        reduce_one(TYPE(d, 3, 0, 5), INTS(DIMENSIONS, 1), bodies[b]);
-        reduce_one(TYPE(d, 1, 4, 1, 5), INTS(DIMENSIONS, 0, 3), bodies[b]);
-        reduce_one(TYPE(d, 2, 1, 2, 1, 2, 1, 2, 3), INTS(DIMENSIONS, 0, 2, 4, 6), bodies[b]);
+        reduce_one(TYPE(d, 67), INTS(DIMENSIONS, 0), bodies[b], false);
+        reduce_one(TYPE(d, 0), INTS(DIMENSIONS, 0), bodies[b], false);
+        reduce_one(TYPE(d, ), INTS(DIMENSIONS, ), bodies[b], false);
+        reduce_one(TYPE(d, 5, 33), INTS(DIMENSIONS, 1), bodies[b], false);
+        reduce_one(TYPE(d, 5, 33), INTS(DIMENSIONS, 0), bodies[b], false);
+        reduce_one(TYPE(d, 5, 33), INTS(DIMENSIONS, ), bodies[b], false);
+        reduce_one(TYPE(d, 3, 4, 5), INTS(DIMENSIONS, 1), bodies[b], false);
+        reduce_one(TYPE(d, 3, 4, 5, 6), INTS(DIMENSIONS, 2, 0), bodies[b], false);
+        reduce_one(TYPE(d, 3, 4, 5, 6), INTS(DIMENSIONS, 1, 3), bodies[b], false);
+        reduce_one(TYPE(d, 3, 0, 5), INTS(DIMENSIONS, 1), bodies[b], false);
+        reduce_one(TYPE(d, 1, 4, 1, 5), INTS(DIMENSIONS, 0, 3), bodies[b], false);
+        reduce_one(TYPE(d, 2, 1, 2, 1, 2, 1, 2, 3), INTS(DIMENSIONS, 0, 2, 4, 6), bodies[b], false);
+    }
+}
+
+/* Of which devices do parts, or neighbours side by side: exact, so that no part may be missing. */
+static void large_reductions(uint8_t d) {
+    static const uint16_t bodies[] = {GRAPH_ADD, GRAPH_MAXIMUM};
+    for (int b = shoal_dtype_kind((shoal_dtype)d) == 'f'; b < 2; b++) {
+        reduce_one(TYPE(d, 40001), INTS(DIMENSIONS, 0), bodies[b], true);
+        reduce_one(TYPE(d, 3, 9001), INTS(DIMENSIONS, 1), bodies[b], true);
+        reduce_one(TYPE(d, 3, 9001), INTS(DIMENSIONS, 0), bodies[b], true);
+        reduce_one(TYPE(d, 9001, 3), INTS(DIMENSIONS, 0), bodies[b], true);
+        reduce_one(TYPE(d, 401, 39), INTS(DIMENSIONS, 0), bodies[b], true);
+        reduce_one(TYPE(d, 39, 50), INTS(DIMENSIONS, 1), bodies[b], true);
+        reduce_one(TYPE(d, 70, 9, 65), INTS(DIMENSIONS, 0, 2), bodies[b], true);
+        reduce_one(TYPE(d, 7, 300, 35), INTS(DIMENSIONS, 1), bodies[b], true);
     }
 }
 
@@ -360,6 +376,11 @@ static void exchanged_case(uint8_t dtype, int64_t n) {
     }
     build_must(graph_add_output(g, y));
     build_visit_and_free(&c);
+}
+
+void cases_large(void) {
+    static const uint8_t some[] = {SHOAL_BOOL, SHOAL_I32, SHOAL_BF16, SHOAL_F32, SHOAL_F64};
+    for (size_t i = 0; i < sizeof some; i++) large_reductions(some[i]);
 }
 
 void cases_basic(void) {

@@ -20,6 +20,7 @@ typedef struct test_case {
     graph *graph;
     closeness close;
     int64_t terms; /* of CLOSE_SUM, CLOSE_UNITS */
+    bool large;    /* devices do parts of it at once */
     void *inputs[MAX_INPUTS];
 } test_case;
 

@@ -1,7 +1,8 @@
-/* conformance BACKEND[:NUMBER] [--partial|--flushes] [EVERY [FIRST]]: runs every case on a
+/* conformance BACKEND[:NUMBER] [--partial|--flushes] [EVERY [FIRST [large]]]: runs every case on a
  * backend's device (the first, if no number is given), or each EVERYth from number FIRST on, and
- * compares the results with the reference's. All of them are compiled before the first is run: a
- * backend may build what it needs for many at once. --partial: it need not support every operation.
+ * all that are `large`, and compares the results with the reference's. All of them are compiled
+ * before the first is run: a backend may build what it needs for many at once. --partial: it need
+ * not support every operation.
  * --flushes: nor subnormal numbers, which may count as zeros.
  *
  * conformance --cases: writes the cases with the reference's results to standard output, for
@@ -43,6 +44,8 @@ typedef struct tally {
     bool partial;
     uint32_t aside;                /* cases that the backend does not support */
     uint32_t every, first, number; /* of cases: which are run; which it is */
+    bool large;                    /* and those */
+    uint32_t at;                   /* of those that are run */
     BASE_VEC(compiled) compiled;   /* of those that are run, on the tested backend */
     bool seen[GRAPH_OP_BUILT_IN];  /* operations that a case has */
 } tally;
@@ -246,15 +249,15 @@ static void report_coverage(tally *t) {
     printf("cases of %u operations\n", covered);
 }
 
-static bool is_chosen(tally *t) {
+static bool is_chosen(tally *t, const test_case *c) {
     uint32_t number = t->number++;
-    return number >= t->first && (number - t->first) % t->every == 0;
+    return (number >= t->first && (number - t->first) % t->every == 0) || (t->large && c->large);
 }
 
 static void compile_one(void *context, const test_case *c) {
     tally *t = context;
     compiled new = {0};
-    if (!is_chosen(t)) return;
+    if (!is_chosen(t, c)) return;
     if (compile(&t->tested, c, new.in_place, &new.executable)) {
         new.executable = NULL;
         snprintf(new.why, sizeof new.why, "%s", shoal_error_message());
@@ -281,8 +284,8 @@ static void test_one(void *context, const test_case *c) {
     tally *t = context;
     const shoal_graph *g = graph_data(c->graph);
     for (uint32_t i = 0; i < g->n_nodes; i++) t->seen[g->nodes[i].op] = true;
-    if (!is_chosen(t)) return;
-    const compiled *own = &t->compiled.data[(t->number - 1 - t->first) / t->every];
+    if (!is_chosen(t, c)) return;
+    const compiled *own = &t->compiled.data[t->at++];
     if (!own->executable) {
         /* What a device does not support is done beside it. */
         if (t->partial && strstr(own->why, "supports() says no"))
@@ -342,13 +345,14 @@ int main(int argc, char **argv) {
     build_flushes = argc > 2 && !strcmp(argv[2], "--flushes");
     bool partial = build_flushes || (argc > 2 && !strcmp(argv[2], "--partial"));
     int numbers = partial ? 3 : 2;
-    if (argc < 2 || argc > numbers + 2) {
-        fprintf(stderr,
-                "usage: conformance BACKEND[:NUMBER] [--partial|--flushes] [EVERY [FIRST]] | "
-                "--cases\n");
+    bool large = argc == numbers + 3 && !strcmp(argv[numbers + 2], "large");
+    if (argc < 2 || argc > numbers + 2 + large) {
+        fprintf(stderr, "usage: conformance BACKEND[:NUMBER] [--partial|--flushes] "
+                        "[EVERY [FIRST [large]]] | --cases\n");
         return 2;
     }
     tally t = {.partial = partial,
+               .large = large,
                .every = argc > numbers ? (uint32_t)atoi(argv[numbers]) : 1,
                .first = argc > numbers + 1 ? (uint32_t)atoi(argv[numbers + 1]) : 0};
     if (!t.every) t.every = 1;

@@ -39,7 +39,10 @@ static void render(const fuse_kernel *k, uint32_t number, base_str *out) {
     char name[32];
     uint32_t n = k->n_stores;
     snprintf(name, sizeof name, "kernel_%u", number);
-    fuse_render(k, name, out);
+    /* Reading ahead, as devices do it, too. */
+    fuse_work work = {.each = number % 4 + 1};
+    work.keeps = work.each > 1 && fuse_reduced_count(k) <= work.each;
+    fuse_render(k, &work, name, out);
     for (uint32_t i = 0; i < k->n_loads; i++) n += is_pointer(&k->loads[i]);
     base_str_format(out,
                     "#ifndef __OPENCL_C_VERSION__\nvoid call_%u(void *const *p, i64 items) { %s(",

@@ -40,13 +40,23 @@ int64_t fuse_items(const fuse_kernel *k) {
     return items;
 }
 
+int64_t fuse_reduced_count(const fuse_kernel *k) {
+    int64_t count = 1;
+    for (uint32_t l = 0; l < k->n_loops; l++)
+        if (k->loops[l].reduced) count *= k->loops[l].extent;
+    return count;
+}
+
 /* ---- indices ---- */
 
 typedef struct renderer {
     const fuse_kernel *k;
     base_str *out;
+    const fuse_work *work;
     const char *index; /* the type of indices */
     bool *wanted;      /* per number: scratch of render_pass */
+    bool *kept;        /* per number: it has been read for all passes */
+    bool ahead;        /* what iterations read was read before */
 } renderer;
 
 /* The largest distance from the first element, or a number beyond 32 bits. */
@@ -174,11 +184,20 @@ static void render_store(const renderer *r, uint32_t number) {
 
 /* ---- numbers ---- */
 
+/* Whether a number comes from memory, though perhaps not in each iteration. */
+static bool is_read(const fuse_kernel *k, uint32_t number) {
+    const fuse_load *load = number < k->n_loads ? &k->loads[number] : NULL;
+    return load && (load->kind == FUSE_MEMORY || load->kind == FUSE_RESULT ||
+                    (load->bounded && load->outside != FUSE_NOWHERE));
+}
+
 static void render_number(const renderer *r, uint32_t number) {
     const fuse_kernel *k = r->k;
     base_str_format(r->out, "const %s v%u = ", fuse_register_type(fuse_dtype_of(k, number)),
                     number);
-    if (number < k->n_loads) {
+    if (r->ahead && is_read(k, number)) {
+        base_str_format(r->out, "a%u[e]", number);
+    } else if (number < k->n_loads) {
         render_load(r, number);
     } else {
         const fuse_operation *op = &k->operations[number - k->n_loads];
@@ -221,7 +240,7 @@ static void want(const renderer *r, uint32_t number, bool inner) {
     }
 }
 
-/* ---- passes ---- */
+/* ---- iterations ---- */
 
 static void render_indices(const renderer *r, bool reduced, const char *from) {
     const fuse_kernel *k = r->k;
@@ -240,6 +259,50 @@ static void render_indices(const renderer *r, bool reduced, const char *from) {
                         (long long)k->loops[l].extent, rest, (long long)k->loops[l].extent);
     }
 }
+
+/* Whether a number is read for `each` iterations at once, where they begin. */
+static bool reads_ahead(const renderer *r, uint32_t number, bool inner) {
+    return r->wanted[number] && !r->kept[number] && is_read(r->k, number) &&
+           fuse_is_inner(r->k, number) == inner;
+}
+
+/* Reads what `each` iterations need of memory: what lies beyond the last is the last once more. `e`
+ * is the iteration, `of` its number. */
+static void render_reads(const renderer *r, bool inner, const char *of, const char *end) {
+    const fuse_kernel *k = r->k;
+    const char *name = inner ? "inner" : "item", *index = inner ? r->index : "i64";
+    bool some = false;
+    for (uint32_t i = 0; i < k->n_loads; i++)
+        if (reads_ahead(r, i, inner)) {
+            base_str_format(r->out, "%s a%u[%u];\n", fuse_register_type(fuse_dtype_of(k, i)), i,
+                            r->work->each);
+            some = true;
+        }
+    if (!some) return;
+    base_str_format(r->out,
+                    "UNROLL for (i32 e = 0; e < %u; e++) {\n"
+                    "const %s far = %s, %s = far < %s ? far : %s - 1;\n",
+                    r->work->each, index, of, name, end, end);
+    render_indices(r, inner, name);
+    for (uint32_t i = 0; i < k->n_loads; i++)
+        if (reads_ahead(r, i, inner)) {
+            base_str_format(r->out, "a%u[e] = ", i);
+            render_load(r, i);
+            base_str_text(r->out, ";\n");
+        }
+    base_str_text(r->out, "}\n");
+}
+
+/* Then each of these iterations, but for those beyond the last. */
+static void begin_each(const renderer *r, bool inner, const char *of, const char *end) {
+    const char *name = inner ? "inner" : "item";
+    base_str_format(r->out,
+                    "UNROLL for (i32 e = 0; e < %u; e++) {\n"
+                    "const %s %s = %s;\nif (%s < %s) {\n",
+                    r->work->each, inner ? r->index : "i64", name, of, name, end);
+}
+
+/* ---- sums ---- */
 
 static void begin_sums(const renderer *r, uint32_t pass) {
     const fuse_kernel *k = r->k;
@@ -286,82 +349,216 @@ static void end_sums(const renderer *r, uint32_t pass) {
     }
 }
 
+/* Sums of a slice are left for those who join the slices. */
+static void leave_parts(const renderer *r) {
+    const fuse_kernel *k = r->k;
+    for (uint32_t i = 0; i < k->n_operations; i++) {
+        const fuse_operation *op = &k->operations[i];
+        if (op->op != GRAPH_REDUCE) continue;
+        const char *type = fuse_register_type(op->sum);
+        base_str_format(r->out,
+                        "const %s all%u = JOIN(%s, %s, sum%u);\n"
+                        "if (LANE == 0 && MINE) p%u[SLICE * items + item] = all%u;\n",
+                        type, k->n_loads + i, shoal_op_name(op->combine), type, k->n_loads + i, i,
+                        k->n_loads + i);
+    }
+}
+
+static void join_parts(const renderer *r) {
+    const fuse_kernel *k = r->k;
+    begin_sums(r, 0);
+    base_str_format(r->out, "for (i32 slice = LANE; slice < %u; slice += LANES) {\n",
+                    r->work->slices);
+    for (uint32_t i = 0; i < k->n_operations; i++) {
+        const fuse_operation *op = &k->operations[i];
+        char sum[24], part[24];
+        if (op->op != GRAPH_REDUCE) continue;
+        snprintf(sum, sizeof sum, "sum%u", k->n_loads + i);
+        snprintf(part, sizeof part, "part%u", k->n_loads + i);
+        base_str_format(r->out, "const %s %s = p%u[slice * items + item];\n%s = ",
+                        fuse_register_type(op->sum), part, i, sum);
+        fuse_render_join(op, sum, part, r->out);
+        base_str_text(r->out, ";\n");
+    }
+    base_str_text(r->out, "}\n");
+    end_sums(r, 0);
+}
+
+/* ---- passes ---- */
+
 /* Whether a pass writes an inner result: as soon as it is known. */
 static bool writes(const fuse_kernel *k, uint32_t store, uint32_t pass) {
     return k->stores[store].inner && pass_of(k, k->stores[store].from) == pass;
 }
 
-static void render_pass(const renderer *r, uint32_t pass) {
+static void want_of_pass(const renderer *r, uint32_t pass) {
     const fuse_kernel *k = r->k;
-    int64_t count = 1;
-    for (uint32_t l = 0; l < k->n_loops; l++)
-        if (k->loops[l].reduced) count *= k->loops[l].extent;
-    uint32_t n = k->n_loads + k->n_operations;
-    memset(r->wanted, 0, n * sizeof *r->wanted);
+    memset(r->wanted, 0, (k->n_loads + k->n_operations) * sizeof *r->wanted);
     for (uint32_t i = 0; i < k->n_operations; i++)
         if (k->operations[i].op == GRAPH_REDUCE && k->operations[i].pass == pass + 1)
             want(r, k->operations[i].args[0], true);
     for (uint32_t i = 0; i < k->n_stores; i++)
         if (writes(k, i, pass)) want(r, k->stores[i].from, true);
+}
+
+/* Reads what several passes need, where a lane's iterations are all read at once. */
+static void render_kept(const renderer *r) {
+    const fuse_kernel *k = r->k;
+    bool *again = r->kept;
+    char end[24];
+    for (uint32_t pass = 0; pass < k->passes; pass++) {
+        want_of_pass(r, pass);
+        for (uint32_t i = 0; i < k->n_loads; i++) again[i] |= r->wanted[i] && pass > 0;
+    }
+    want_of_pass(r, 0);
+    for (uint32_t i = 0; i < k->n_loads; i++) {
+        r->wanted[i] = r->wanted[i] && again[i];
+        again[i] = false;
+    }
+    snprintf(end, sizeof end, "%lld", (long long)fuse_reduced_count(k));
+    render_reads(r, true, "LANE + e * LANES", end);
+    for (uint32_t i = 0; i < k->n_loads; i++)
+        r->kept[i] = r->wanted[i] && is_read(k, i) && fuse_is_inner(k, i);
+}
+
+/* The slice's part of the reduced loops. */
+static void render_slice(const renderer *r, int64_t count) {
+    int64_t slice = (count + r->work->slices - 1) / r->work->slices;
+    base_str_format(r->out,
+                    "const %s begin = (%s)SLICE * %lld, end = begin + %lld < %lld ? begin + "
+                    "%lld : %lld;\n",
+                    r->index, r->index, (long long)slice, (long long)slice, (long long)count,
+                    (long long)slice, (long long)count);
+}
+
+static void render_pass(const renderer *r, uint32_t pass) {
+    const fuse_kernel *k = r->k;
+    bool sliced = r->work->stage == FUSE_PARTS;
+    int64_t count = fuse_reduced_count(k);
+    const char *from = sliced ? "begin + LANE" : "LANE", *of = "first + e * LANES";
+    renderer in = *r;
+    char end[24];
+    snprintf(end, sizeof end, "%lld", (long long)count);
+    want_of_pass(r, pass);
     begin_sums(r, pass);
-    base_str_format(r->out, "for (%s inner = LANE; inner < %lld; inner += LANES) {\n", r->index,
-                    (long long)count);
+    if (sliced) {
+        render_slice(r, count);
+        snprintf(end, sizeof end, "end");
+    }
+    in.ahead = r->work->each > 1;
+    if (r->work->keeps)
+        base_str_format(r->out, "{ const %s first = LANE;\n", r->index);
+    else
+        base_str_format(r->out, "for (%s %s = %s; %s < %s; %s += LANES * %u) {\n", r->index,
+                        in.ahead ? "first" : "inner", from, in.ahead ? "first" : "inner", end,
+                        in.ahead ? "first" : "inner", r->work->each);
+    if (in.ahead) {
+        render_reads(r, true, of, end);
+        begin_each(r, true, of, end);
+    }
     render_indices(r, true, "inner");
-    for (uint32_t i = 0; i < n; i++)
-        if (r->wanted[i] && fuse_is_inner(k, i)) render_number(r, i);
+    for (uint32_t i = 0; i < k->n_loads + k->n_operations; i++)
+        if (r->wanted[i] && fuse_is_inner(k, i)) render_number(&in, i);
     add_to_sums(r, pass);
     for (uint32_t i = 0; i < k->n_stores; i++)
-        if (writes(k, i, pass)) render_store(r, i);
-    base_str_text(r->out, "}\n");
-    end_sums(r, pass);
+        if (writes(k, i, pass)) {
+            base_str_text(r->out, "if (MINE) ");
+            render_store(r, i);
+        }
+    base_str_text(r->out, in.ahead ? "}\n}\n}\n" : "}\n");
+    if (sliced)
+        leave_parts(r);
+    else
+        end_sums(r, pass);
+}
+
+/* Whether it is the iterations of the outer loops that are read ahead. */
+static bool goes_ahead(const fuse_kernel *k, const fuse_work *work) {
+    return !k->passes && work->each > 1;
+}
+
+static void render_whole(const renderer *r, const renderer *all) {
+    const fuse_kernel *k = r->k;
+    if (r->work->keeps) render_kept(r);
+    for (uint32_t pass = 0; pass <= k->passes; pass++) {
+        if (pass == 1 && r->work->stage == FUSE_PARTS) return;
+        render_outer(all, pass);
+        if (pass < k->passes && r->work->stage == FUSE_JOINED)
+            join_parts(r);
+        else if (pass < k->passes)
+            render_pass(r, pass);
+    }
+    for (uint32_t i = 0; i < k->n_stores; i++) {
+        if (k->passes && k->stores[i].inner) continue;
+        if (k->passes) base_str_text(r->out, "if (LANE == 0 && MINE) ");
+        render_store(r, i);
+    }
 }
 
 static void render_body(const renderer *r) {
     const fuse_kernel *k = r->k;
     uint32_t n = k->n_loads + k->n_operations;
-    bool *outer = r->wanted + n; /* everything that anything needs */
-    const renderer all = {.k = k, .out = r->out, .index = r->index, .wanted = outer};
-    for (uint32_t i = 0; i < k->n_stores; i++) outer[k->stores[i].from] = true;
+    renderer all = *r; /* everything that anything needs */
+    all.wanted = r->wanted + n;
+    for (uint32_t i = 0; i < k->n_stores; i++) all.wanted[k->stores[i].from] = true;
     if (n) want(&all, k->n_stores ? k->stores[0].from : 0, false);
+    all.ahead = goes_ahead(k, r->work);
+    if (all.ahead) {
+        render_reads(&all, false, "EACH_ITEM(e)", "EACH_END");
+        begin_each(&all, false, "EACH_ITEM(e)", "EACH_END");
+    }
     render_indices(r, false, "item");
-    for (uint32_t pass = 0; pass <= k->passes; pass++) {
-        render_outer(&all, pass);
-        if (pass < k->passes) render_pass(r, pass);
-    }
-    for (uint32_t i = 0; i < k->n_stores; i++) {
-        if (k->passes && k->stores[i].inner) continue;
-        if (k->passes) base_str_text(r->out, "if (LANE == 0) ");
-        render_store(r, i);
-    }
-    if (k->passes) base_str_text(r->out, "SYNC\n");
+    render_whole(r, &all);
+    if (all.ahead) base_str_text(r->out, "}\n}\n");
 }
 
 const char *fuse_memory_type(uint8_t dtype) {
     return dtype == SHOAL_F16 || dtype == SHOAL_BF16 ? "u16" : fuse_register_type(dtype);
 }
 
-void fuse_render(const fuse_kernel *k, const char *name, base_str *out) {
-    uint32_t n = k->n_loads + k->n_operations, parameters = 0;
-    renderer r = {.k = k, .out = out, .index = index_type(k)};
-    r.wanted = calloc(2 * (size_t)n + 1, sizeof *r.wanted);
+static void render_parameters(const renderer *r) {
+    const fuse_kernel *k = r->k;
+    uint32_t parameters = 0;
+    for (uint32_t i = 0; i < k->n_loads; i++)
+        if (k->loads[i].kind == FUSE_MEMORY || k->loads[i].kind == FUSE_RESULT)
+            base_str_format(r->out, "%sPOINTER(const %s, l%u)", parameters++ ? ", " : "",
+                            fuse_memory_type(k->loads[i].dtype), i);
+    for (uint32_t i = 0; i < k->n_stores; i++)
+        base_str_format(r->out, "%sPOINTER(%s, s%u)", parameters++ ? ", " : "",
+                        fuse_memory_type(k->stores[i].dtype), i);
+    for (uint32_t i = 0; i < k->n_operations && r->work->stage != FUSE_WHOLE; i++)
+        if (k->operations[i].op == GRAPH_REDUCE)
+            base_str_format(r->out, "%sPOINTER(%s, p%u)", parameters++ ? ", " : "",
+                            fuse_register_type(k->operations[i].sum), i);
+}
+
+static void render_starts(const renderer *r) {
+    const fuse_kernel *k = r->k;
+    for (uint32_t i = 0; i < k->n_loads; i++)
+        if (k->loads[i].kind == FUSE_MEMORY || k->loads[i].kind == FUSE_RESULT)
+            base_str_format(r->out, "START(l%u)\n", i);
+    for (uint32_t i = 0; i < k->n_stores; i++) base_str_format(r->out, "START(s%u)\n", i);
+    for (uint32_t i = 0; i < k->n_operations && r->work->stage != FUSE_WHOLE; i++)
+        if (k->operations[i].op == GRAPH_REDUCE) base_str_format(r->out, "START(p%u)\n", i);
+}
+
+void fuse_render(const fuse_kernel *k, const fuse_work *work, const char *name, base_str *out) {
+    uint32_t n = k->n_loads + k->n_operations;
+    renderer r = {.k = k, .work = work, .out = out, .index = index_type(k)};
+    r.wanted = calloc(3 * (size_t)n + 1, sizeof *r.wanted);
     if (!r.wanted) {
         out->failed = true;
         return;
     }
-    base_str_format(out, "KERNEL %s(", name);
-    for (uint32_t i = 0; i < k->n_loads; i++)
-        if (k->loads[i].kind == FUSE_MEMORY || k->loads[i].kind == FUSE_RESULT)
-            base_str_format(out, "%sPOINTER(const %s, l%u)", parameters++ ? ", " : "",
-                            fuse_memory_type(k->loads[i].dtype), i);
-    for (uint32_t i = 0; i < k->n_stores; i++)
-        base_str_format(out, "%sPOINTER(%s, s%u)", parameters++ ? ", " : "",
-                        fuse_memory_type(k->stores[i].dtype), i);
+    r.kept = r.wanted + 2 * (size_t)n;
+    base_str_format(out, "FORMED %s(", name);
+    render_parameters(&r);
     base_str_text(out, " PARAMETERS) {\n");
-    for (uint32_t i = 0; i < k->n_loads; i++)
-        if (k->loads[i].kind == FUSE_MEMORY || k->loads[i].kind == FUSE_RESULT)
-            base_str_format(out, "START(l%u)\n", i);
-    for (uint32_t i = 0; i < k->n_stores; i++) base_str_format(out, "START(s%u)\n", i);
-    base_str_format(out, "%s\n", k->passes ? "GROUP_BEGIN" : "ITEM_BEGIN");
+    render_starts(&r);
+    if (goes_ahead(k, work))
+        base_str_format(out, "EACH_BEGIN(%u)\n", work->each);
+    else
+        base_str_text(out, k->passes ? "GROUP_BEGIN\n" : "ITEM_BEGIN\n");
     render_body(&r);
     base_str_text(out, "ITEM_END\n}\n");
     free(r.wanted);

@@ -12,11 +12,11 @@
  * buffers on the host: there each is two parameters, a buffer and an `i64` number of elements. It
  * runs fuse_items iterations of the loops that are not reduced; each runs its reduced loops from
  * LANE in steps of LANES, and JOIN(operation, type, x) joins what the lanes have found. They are 0,
- * 1 and x; a backend that gives an iteration to a work-group defines all three, GROUP_BEGIN and
- * SYNC in front of the prelude. For kernels of its own the dialects of devices also name a
- * work-item's place in its group and the group's (LOCAL_0, GROUP_1), memory that a group shares
- * (SHARED, SHARED_POINTER, BARRIER), CONSTANT arrays and kernels of groups of one size
- * (KERNEL_OF). */
+ * 1 and x; a backend that gives iterations to work-groups defines all three, how a kernel and its
+ * iterations begin (FORMED, GROUP_BEGIN), and whether the work-item's iteration is one that there
+ * is (MINE). For kernels of its own the dialects of devices also name a work-item's place in its
+ * group and the group's (LOCAL_0, GROUP_1), memory that a group shares (SHARED, SHARED_POINTER,
+ * BARRIER), CONSTANT arrays and kernels of groups of one size (KERNEL_OF). */
 #ifndef FUSE_RENDER_H
 #define FUSE_RENDER_H
 
@@ -37,9 +37,29 @@ extern const fuse_dialect fuse_dialect_opencl, fuse_dialect_cuda;
 fuse_role fuse_renders(const fuse_dialect *dialect, const shoal_graph *g, const shoal_node *node);
 
 void fuse_render_prelude(const fuse_dialect *dialect, base_str *out);
-void fuse_render(const fuse_kernel *k, const char *name, base_str *out);
-/* Iterations of the loops that are not reduced. */
+
+/* How a kernel's iterations are given to work-items. */
+typedef enum fuse_stage {
+    FUSE_WHOLE,
+    /* Of one pass: its reduced loops are cut in slices, whose sums go to memory, one pointer more
+     * for each reduction, as [slices, items]; SLICE is the number of one. Inner results are written
+     * here, and others by a kernel that joins what there is. */
+    FUSE_PARTS,
+    FUSE_JOINED,
+} fuse_stage;
+typedef struct fuse_work {
+    /* Iterations, of the reduced loops where there are such, of a work-item that read memory before
+     * any of them computes, so that all reads are under way together. */
+    uint32_t each;
+    fuse_stage stage;
+    uint32_t slices;
+    /* These are all that a lane has of the reduced loops: what several passes read is read once. */
+    bool keeps;
+} fuse_work;
+void fuse_render(const fuse_kernel *k, const fuse_work *work, const char *name, base_str *out);
+/* Iterations of the loops that are not reduced, and of those that are. */
 int64_t fuse_items(const fuse_kernel *k);
+int64_t fuse_reduced_count(const fuse_kernel *k);
 
 /* What a number is in: "f32"; halves are computed in f32 and rounded. */
 const char *fuse_register_type(uint8_t dtype);

@@ -1,6 +1,7 @@
 /* dot_general. By the library of the device's vendor, where there is one and the operands lie as it
- * takes them; else by one of three kernels, by the shape and the device:
+ * takes them; else by one of these kernels, by the shape and the device:
  *
+ * - reduction: with a vector, which is but reading, as kernel.c does that.
  * - direct: a work-item for each element of the result. Any type; the rest is for floats that are
  *   worth it.
  * - tiled: groups of 16 x 16 work-items with 4 x 4 results each bring 64 x 16 elements of either
@@ -381,6 +382,85 @@ static shoal_status add_panels(const product *x) {
     return add_multiply(x, &s);
 }
 
+/* ---- with a vector ---- */
+
+enum { MOST_AXES = 4 * SHOAL_MAX_RANK };
+
+/* The loops of a product, and how far apart the elements of lhs, rhs and result are along each. */
+static uint32_t loops_of(const product *x, int64_t *extents, bool *reduced,
+                         int64_t strides[3][MOST_AXES]) {
+    const ref_axes *const parts[] = {&x->axes.batch, &x->axes.lhs_free, &x->axes.rhs_free,
+                                     &x->axes.contracting};
+    uint32_t n = 0;
+    for (int part = 0; part < 4; part++)
+        for (uint32_t i = 0; i < parts[part]->n; i++, n++) {
+            extents[n] = parts[part]->size[i];
+            reduced[n] = part == 3;
+            for (int side = 0; side < 2; side++) strides[side][n] = parts[part]->stride[side][i];
+        }
+    int64_t dense = 1;
+    for (uint32_t l = n; l-- > 0;) {
+        strides[2][l] = reduced[l] ? 0 : dense;
+        if (!reduced[l]) dense *= extents[l];
+    }
+    return fuse_merge_loops(n, extents, reduced,
+                            (int64_t *const[]){strides[0], strides[1], strides[2]}, 3);
+}
+
+/* Says in *fits whether it has few enough axes to be one. */
+static shoal_status add_reduction(const product *x, bool *fits) {
+    static const uint64_t zero;
+    int64_t extents[MOST_AXES], strides[3][MOST_AXES];
+    bool reduced[MOST_AXES];
+    uint8_t sum = x->dtype == SHOAL_F64 ? SHOAL_F64 : SHOAL_F32;
+    uint32_t n = loops_of(x, extents, reduced, strides);
+    *fits = n <= SHOAL_MAX_RANK;
+    if (!*fits) return SHOAL_OK;
+    fuse_kernel *k = base_arena_array(&x->p->arena, fuse_kernel, 1);
+    fuse_load *loads = base_arena_array(&x->p->arena, fuse_load, 3);
+    fuse_operation *operations = base_arena_array(&x->p->arena, fuse_operation, 2);
+    fuse_store *store = base_arena_array(&x->p->arena, fuse_store, 1);
+    if (!k || !loads || !operations || !store) return SHOAL_NO_MEMORY;
+    for (int side = 0; side < 2; side++) {
+        const uint32_t value = x->args[side];
+        loads[side] = (fuse_load){.kind = FUSE_MEMORY,
+                                  .dtype = x->dtype,
+                                  .inner = true,
+                                  .outside = FUSE_NOWHERE,
+                                  .value = value,
+                                  .index.start = fuse_index_of(&x->p->plan, value).start};
+        memcpy(loads[side].index.strides, strides[side], n * sizeof **strides);
+    }
+    loads[2] = (fuse_load){
+        .kind = FUSE_LITERAL, .dtype = x->dtype, .outside = FUSE_NOWHERE, .literal = &zero};
+    operations[0] = (fuse_operation){.op = GRAPH_MULTIPLY,
+                                     .dtype = sum,
+                                     .from = sum,
+                                     .n_args = 2,
+                                     .inner = true,
+                                     .args = {0, 1}};
+    operations[1] = (fuse_operation){.op = GRAPH_REDUCE,
+                                     .dtype = x->dtype,
+                                     .from = x->dtype,
+                                     .n_args = 2,
+                                     .pass = 1,
+                                     .sum = sum,
+                                     .combine = GRAPH_ADD,
+                                     .args = {3, 2}};
+    *store = (fuse_store){.value = x->args[2], .from = 4, .dtype = x->dtype};
+    memcpy(store->index.strides, strides[2], n * sizeof **strides);
+    *k = (fuse_kernel){.n_loops = n,
+                       .n_loads = 3,
+                       .n_operations = 2,
+                       .n_stores = 1,
+                       .passes = 1,
+                       .loads = loads,
+                       .operations = operations,
+                       .stores = store};
+    for (uint32_t l = 0; l < n; l++) k->loops[l] = (fuse_loop){extents[l], reduced[l]};
+    return gpu_kernel_add(x->p, k);
+}
+
 /* ---- by a library ---- */
 
 /* The one stride of some axes in an operand; false: they have several. */
@@ -429,6 +509,11 @@ shoal_status gpu_product_add(gpu_program *p, const shoal_node *node) {
     double work = (double)x.m * (double)x.n * (double)x.k;
     bool floats = shoal_dtype_kind((shoal_dtype)x.dtype) == 'f';
     if (!floats || work * (double)x.batch < WORTH) return add_direct(&x);
+    if ((x.m == 1 || x.n == 1) && !p->device->is_cpu) {
+        bool fits;
+        shoal_status status = add_reduction(&x, &fits);
+        if (status || fits) return status;
+    }
     gpu_matrices matrices;
     if (p->device->multiplies && as_matrices(&x, &matrices))
         return gpu_launch_multiply(p, x.args, &matrices);

@@ -31,7 +31,8 @@ static bool is_own(const shoal_device *device, const shoal_graph *g, const shoal
 
 bool gpu_supports(shoal_device *device, const shoal_graph *g, const shoal_node *node) {
     if (node->op >= GRAPH_OP_BUILT_IN || node->n_inputs > device->loads) return false;
-    return fuse_renders(&device->dialect, g, node) != FUSE_OWN || is_own(device, g, node);
+    return fuse_renders(&device->dialect, g, node) != FUSE_OWN || is_own(device, g, node) ||
+           node->op == GRAPH_RESHAPE; /* whose result lies where its operand does */
 }
 
 static fuse_choice choose(const shoal_device *device, const shoal_graph *g,
