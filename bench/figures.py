@@ -15,6 +15,7 @@ import kernels
 import lan
 import lib
 import matrices
+import nvidia
 import op
 from lib import BenchError, Peer, Pool, race, timed
 from matrices import gflop, resident
@@ -644,4 +645,5 @@ TABLE = [
     (["start.c_ms"], start_c),
     (["start.python_ms"], start_python),
     (["start.worker_mib"], start_worker),
+    *nvidia.table(torch_python, same_losses),
 ]

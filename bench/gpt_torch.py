@@ -1,14 +1,18 @@
 """A peer of gpt.py: PyTorch, eager or compiled where it can compile, with the threads it is fastest with.
 
-    gpt_torch.py - STEPS [gpt2]
+    gpt_torch.py -|cuda STEPS [gpt2]
 
-At the size of GPT-2 it is eager, with two threads. Run by an interpreter that has torch.
+At the size of GPT-2, and on an NVIDIA device (`cuda`), it is eager, with two threads. Run by an interpreter that has torch.
 """
+import sys
+
 import gpt
 import torch
 import torch_forms
 from torch import nn
 from torch.nn import functional
+
+DEVICE = "cuda" if sys.argv[1] == "cuda" else "cpu"
 
 
 class Block(nn.Module):
@@ -51,7 +55,7 @@ class GPT(nn.Module):
 
 def training(compiled):
     """A step of training from the start; returns its loss."""
-    model, feed = GPT(), gpt.batches()
+    model, feed = GPT().to(DEVICE), gpt.batches()
     model.load_state_dict({name: torch.frombuffer(start, dtype=torch.float32).view(start.shape)
                            for name, start in gpt.weights().items()})
     fused = {"fused": True} if hasattr(torch, "compile") else {}  # the faster one, where it is there
@@ -64,7 +68,7 @@ def training(compiled):
         loss_of = torch.compile(loss_of)
 
     def step():
-        x, y = (torch.frombuffer(part, dtype=torch.int64).view(part.shape) for part in next(feed))
+        x, y = (torch.frombuffer(part, dtype=torch.int64).view(part.shape).to(DEVICE) for part in next(feed))
         optimizer.zero_grad()
         loss = loss_of(x, y)
         loss.backward()
@@ -74,7 +78,8 @@ def training(compiled):
 
 
 def main():
-    step, form = torch_forms.given(training, False, 2) if gpt.LARGE else torch_forms.fastest(training)
+    plain = gpt.LARGE or DEVICE == "cuda"
+    step, form = torch_forms.given(training, False, 2) if plain else torch_forms.fastest(training)
     gpt.serve(step, lambda loss: loss.item(), lambda: form)
 
 

@@ -246,17 +246,19 @@ static void render_indices(const renderer *r, bool reduced, const char *from) {
     const fuse_kernel *k = r->k;
     uint32_t left = 0;
     for (uint32_t l = 0; l < k->n_loops; l++) left += k->loops[l].reduced == reduced;
-    base_str_format(r->out, "%s rest%s = (%s)%s;\n", r->index, reduced ? "_reduced" : "", r->index,
-                    from);
+    /* Without signs, by which dividing takes several steps more. */
+    const char *whole = !strcmp(r->index, "i32") ? "u32" : "u64";
+    base_str_format(r->out, "%s rest%s = (%s)%s;\n", whole, reduced ? "_reduced" : "", whole, from);
     for (uint32_t l = k->n_loops; l-- > 0;) {
         if (k->loops[l].reduced != reduced) continue;
         const char *rest = reduced ? "rest_reduced" : "rest";
         if (!--left) {
-            base_str_format(r->out, "const %s i%u = %s;\n", r->index, l, rest);
+            base_str_format(r->out, "const %s i%u = (%s)%s;\n", r->index, l, r->index, rest);
             break;
         }
-        base_str_format(r->out, "const %s i%u = %s %% %lld; %s /= %lld;\n", r->index, l, rest,
-                        (long long)k->loops[l].extent, rest, (long long)k->loops[l].extent);
+        base_str_format(r->out, "const %s i%u = (%s)(%s %% %lldu); %s /= %lldu;\n", r->index, l,
+                        r->index, rest, (long long)k->loops[l].extent, rest,
+                        (long long)k->loops[l].extent);
     }
 }
 
@@ -270,7 +272,7 @@ static bool reads_ahead(const renderer *r, uint32_t number, bool inner) {
  * is the iteration, `of` its number. */
 static void render_reads(const renderer *r, bool inner, const char *of, const char *end) {
     const fuse_kernel *k = r->k;
-    const char *name = inner ? "inner" : "item", *index = inner ? r->index : "i64";
+    const char *name = inner ? "inner" : "item", *index = r->index;
     bool some = false;
     for (uint32_t i = 0; i < k->n_loads; i++)
         if (reads_ahead(r, i, inner)) {
@@ -281,8 +283,8 @@ static void render_reads(const renderer *r, bool inner, const char *of, const ch
     if (!some) return;
     base_str_format(r->out,
                     "UNROLL for (i32 e = 0; e < %u; e++) {\n"
-                    "const %s far = %s, %s = far < %s ? far : %s - 1;\n",
-                    r->work->each, index, of, name, end, end);
+                    "const %s far = (%s)(%s), %s = far < (%s)%s ? far : (%s)%s - 1;\n",
+                    r->work->each, index, index, of, name, index, end, index, end);
     render_indices(r, inner, name);
     for (uint32_t i = 0; i < k->n_loads; i++)
         if (reads_ahead(r, i, inner)) {
@@ -298,8 +300,8 @@ static void begin_each(const renderer *r, bool inner, const char *of, const char
     const char *name = inner ? "inner" : "item";
     base_str_format(r->out,
                     "UNROLL for (i32 e = 0; e < %u; e++) {\n"
-                    "const %s %s = %s;\nif (%s < %s) {\n",
-                    r->work->each, inner ? r->index : "i64", name, of, name, end);
+                    "const %s %s = (%s)(%s);\nif (%s < (%s)%s) {\n",
+                    r->work->each, r->index, name, r->index, of, name, r->index, end);
 }
 
 /* ---- sums ---- */

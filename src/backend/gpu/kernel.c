@@ -78,13 +78,19 @@ static uint32_t each_of(const fuse_kernel *k, int64_t count) {
     return (uint32_t)power_of_two(each < count ? each : count, 1, MOST_EACH);
 }
 
-/* How many iterations a lane has, where what it reads of them fits its registers; else 0. */
-static uint32_t all_of(const fuse_kernel *k, int64_t lanes) {
-    int64_t each = (fuse_reduced_count(k) + lanes - 1) / lanes, words = 0;
+/* How many iterations of a lane fit its registers, where several passes read again. */
+static int64_t most_kept(const fuse_kernel *k) {
+    int64_t words = 0;
     for (uint32_t i = 0; i < k->n_loads; i++)
         if (k->loads[i].inner && is_memory(&k->loads[i]))
             words += k->loads[i].dtype == SHOAL_F64 || k->loads[i].dtype == SHOAL_I64 ? 2 : 1;
-    return k->passes > 1 && each <= MOST_KEPT / (words ? words : 1) ? (uint32_t)each : 0;
+    return k->passes > 1 ? MOST_KEPT / (words ? words : 1) : 0;
+}
+
+/* All that a lane has, where these are no more; else 0. */
+static uint32_t all_of(const fuse_kernel *k, int64_t lanes) {
+    int64_t each = (fuse_reduced_count(k) + lanes - 1) / lanes;
+    return each <= most_kept(k) ? (uint32_t)each : 0;
 }
 
 /* A core that runs a whole group has vectors for it, but no more cores. */
@@ -110,7 +116,8 @@ static void choose_group(const shoal_device *device, const fuse_kernel *k, layou
     } else {
         /* What several passes read again is in a cache where few groups are under way. */
         size_t enough = k->passes > 1 || items < device->units ? most : 8 * WARP;
-        int64_t all = (count + MOST_EACH - 1) / MOST_EACH;
+        int64_t each = most_kept(k) > 2 * MOST_EACH ? 2 * MOST_EACH : MOST_EACH;
+        int64_t all = (count + each - 1) / each;
         x->lanes = power_of_two(2 * all - 1, WARP, enough < most ? enough : most);
     }
 }
@@ -150,8 +157,9 @@ static layout layout_of_join(const shoal_device *device, const fuse_kernel *k,
 
 /* ---- text ---- */
 
-/* The functions that JOIN names, once per program: `all` is of a group's iteration, where lanes are
- * `step` apart. */
+/* The functions that JOIN names, once per program. `all` is of a group's iteration, whose lanes are
+ * `step` apart: first a few of them join what `some` lie apart, then each lane joins that. So there
+ * are few barriers, at which all lanes wait for memory. */
 static void render_joins(const fuse_kernel *k, base_str *out) {
     for (uint32_t i = 0; i < k->n_operations; i++) {
         const fuse_operation *op = &k->operations[i];
@@ -160,16 +168,16 @@ static void render_joins(const fuse_kernel *k, base_str *out) {
         base_str_format(out,
                         "#ifndef JOIN_%s_%s\n#define JOIN_%s_%s\n"
                         "FUNCTION %s join_%s_%s(%s x, SHARED_POINTER(%s) all, i32 lane, i32 lanes, "
-                        "i32 step) {\n"
-                        "all[lane * step] = x;\n"
-                        "for (i32 n = lanes / 2; n; n /= 2) {\n"
-                        "BARRIER;\n"
-                        "if (lane < n) { const %s a = all[lane * step], b = all[(lane + n) * "
-                        "step]; all[lane * step] = ",
-                        name, type, name, type, type, name, type, type, type, type);
-        fuse_render_join(op, "a", "b", out);
-        base_str_text(out, "; }\n}\nBARRIER;\nx = all[0];\n"
-                           "BARRIER;\nreturn x;\n}\n#endif\n");
+                        "i32 some, i32 step) {\n"
+                        "all[lane * step] = x;\nBARRIER;\n"
+                        "if (lane < some) {\n"
+                        "UNROLL for (i32 n = lane + some; n < lanes; n += some) x = ",
+                        name, type, name, type, type, name, type, type, type);
+        fuse_render_join(op, "x", "all[n * step]", out);
+        base_str_text(out, ";\nall[lane * step] = x;\n}\nBARRIER;\nx = all[0];\n"
+                           "UNROLL for (i32 n = 1; n < some; n++) x = ");
+        fuse_render_join(op, "x", "all[n * step]", out);
+        base_str_text(out, ";\nBARRIER;\nreturn x;\n}\n#endif\n");
     }
 }
 
@@ -188,19 +196,20 @@ static void undefine(base_str *out) {
 /* Barriers are met by all: a work-item beyond the last iteration computes that, and writes nothing.
  */
 static void render_in_groups(const fuse_kernel *k, const layout *x, base_str *out) {
-    int lanes = (int)x->lanes, wide = (int)x->wide;
+    int lanes = (int)x->lanes, wide = (int)x->wide, some = 1;
+    while (some * some < lanes) some *= 2;
     undefine(out);
     base_str_format(
         out,
         "#define FORMED KERNEL_OF(%d, %d)\n"
         "#define LANE LOCAL_%d\n#define LANES %d\n#define MINE mine\n#define SLICE GROUP_1\n"
         "#define JOIN(operation, type, x) join_##operation##_##type(x, "
-        "(SHARED_POINTER(type))shared + LOCAL_%d * %d, LANE, LANES, %d)\n"
+        "(SHARED_POINTER(type))shared + LOCAL_%d * %d, LANE, LANES, %d, %d)\n"
         "#define GROUP_BEGIN SHARED u64 shared[%d];\\\n"
         "{ const i64 own = GROUP_0 * %d + LOCAL_%d; const i32 mine = own < items;\\\n"
         "const i64 item = mine ? own : items - 1; {\n",
         x->across ? wide : lanes, x->across ? lanes : wide, x->across, lanes, !x->across,
-        x->across ? 1 : lanes, x->across ? wide : 1, lanes * wide, wide, !x->across);
+        x->across ? 1 : lanes, some, x->across ? wide : 1, lanes * wide, wide, !x->across);
     render_joins(k, out);
     fuse_render(k, &x->work, "NAME", out);
     undefine(out);

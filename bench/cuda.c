@@ -1,0 +1,176 @@
+/* What an NVIDIA device does at best, again and again: a copy within its memory, or a product by
+ * cuBLAS, called directly.
+ *
+ *     cuda copy SIDE               SIDE x SIDE f32 from one place to another
+ *     cuda product DTYPE M K N     f32, f64, f16 or bf16, by cublasGemmStridedBatchedEx
+ *
+ * Speaks the protocol of lib.Peer; each answer is the mean of as many as take about 100 ms, all
+ * enqueued before the first is waited for. Numbers are random, as a device computes faster on
+ * zeros. */
+#include "backend/cuda/library.h"
+#include "shoal/types.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static const cuda_library *cuda;
+static cuda_stream *stream;
+static cublas_handle *cublas;
+static cuda_address places[3];
+static size_t bytes[3];
+static int m, k, n, type, sums;
+
+static void die(const char *what) {
+    fprintf(stderr, "cuda: %s\n", what);
+    exit(1);
+}
+
+static void must(int code, const char *call) {
+    if (!code) return;
+    fprintf(stderr, "cuda: %s: %d\n", call, code);
+    exit(1);
+}
+
+static double seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* ---- memory ---- */
+
+enum { DRAWN = 1 << 20 };
+
+static float uniform(void) {
+    static uint64_t state = 1;
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return ((float)(state >> 40) + 0.5F) / (1 << 24);
+}
+
+/* Normally distributed, by Box and Muller. */
+static void draw(unsigned char *out, size_t size) {
+    for (size_t i = 0; i < DRAWN; i += size) {
+        float f = sqrtf(-2 * logf(uniform())) * cosf(6.2831853F * uniform());
+        double d = f;
+        uint32_t bits;
+        memcpy(&bits, &f, 4);
+        uint16_t half = (uint16_t)(bits >> 16); /* bf16 */
+        /* f16, cut off; what is small is 0. */
+        if (type == CUBLAS_F16)
+            half = (uint16_t)((bits >> 16 & 0x8000) |
+                              (fabsf(f) < 1e-4F ? 0 : ((bits & 0x7fffffff) - 0x38000000) >> 13));
+        memcpy(out + i, size == 2 ? (void *)&half : size == 4 ? (void *)&f : (void *)&d, size);
+    }
+}
+
+static void fill(int place, size_t count, size_t size) {
+    static unsigned char drawn[DRAWN];
+    bytes[place] = count * size;
+    must(cuda->memory_new(&places[place], bytes[place] + DRAWN), "cuMemAlloc");
+    draw(drawn, size);
+    cuda_box box = {.from = {.kind = CUDA_KIND_HOST, .host = drawn, .pitch = DRAWN, .height = 1},
+                    .to = {.kind = CUDA_KIND_DEVICE, .pitch = DRAWN, .height = 1},
+                    .width = DRAWN,
+                    .height = 1,
+                    .depth = 1};
+    for (size_t at = 0; at < bytes[place]; at += DRAWN) {
+        box.to.device = places[place] + at;
+        must(cuda->copy_box(&box, stream), "cuMemcpy3DAsync");
+    }
+    must(cuda->stream_wait(stream), "cuStreamSynchronize");
+}
+
+static void open_device(void) {
+    cuda_context *context;
+    int id;
+    if (cuda_open(&cuda)) die(shoal_error_message());
+    must(cuda->device_get(&id, 0), "cuDeviceGet");
+    must(cuda->context_retain(&context, id), "cuDevicePrimaryCtxRetain");
+    must(cuda->context_push(context), "cuCtxPushCurrent");
+    must(cuda->stream_new(&stream, CUDA_STREAM_NON_BLOCKING), "cuStreamCreate");
+}
+
+/* ---- copies ---- */
+
+static void copy(void) {
+    must(cuda->copy(places[1], places[0], bytes[0], stream), "cuMemcpyDtoDAsync");
+}
+
+static void start_copy(int side) {
+    for (int i = 0; i < 2; i++) fill(i, (size_t)side * (size_t)side, sizeof(float));
+}
+
+/* ---- products ---- */
+
+static void multiply(void) {
+    static const double one_f64 = 1, zero_f64 = 0;
+    static const float one = 1, zero = 0;
+    bool wide = type == CUBLAS_F64;
+    must(cuda->cublas.multiply(cublas, CUBLAS_N, CUBLAS_N, n, m, k,
+                               wide ? (const void *)&one_f64 : &one, places[1], type, n, 0,
+                               places[0], type, k, 0, wide ? (const void *)&zero_f64 : &zero,
+                               places[2], type, n, 0, 1, sums, CUBLAS_DEFAULT_ALGORITHM),
+         "cublasGemmStridedBatchedEx");
+}
+
+static void start_products(const char *dtype) {
+    static const struct {
+        const char *name;
+        int type, sums;
+        size_t size;
+    } types[] = {{"f32", CUBLAS_F32, CUBLAS_COMPUTE_F32, 4},
+                 {"f64", CUBLAS_F64, CUBLAS_COMPUTE_F64, 8},
+                 {"f16", CUBLAS_F16, CUBLAS_COMPUTE_F32, 2},
+                 {"bf16", CUBLAS_BF16, CUBLAS_COMPUTE_F32, 2}};
+    size_t i = 0;
+    while (i < 4 && strcmp(types[i].name, dtype)) i++;
+    if (i == 4) die("DTYPE is f32, f64, f16 or bf16");
+    if (!cuda->has_cublas) die("there is no cuBLAS");
+    type = types[i].type;
+    sums = types[i].sums;
+    const size_t counts[] = {(size_t)m * (size_t)k, (size_t)k * (size_t)n, (size_t)m * (size_t)n};
+    for (int place = 0; place < 3; place++) fill(place, counts[place], types[i].size);
+    must(cuda->cublas.create(&cublas), "cublasCreate");
+    must(cuda->cublas.set_stream(cublas, stream), "cublasSetStream");
+}
+
+/* ---- all ---- */
+
+static double time_of(void (*work)(void), int times) {
+    double from = seconds();
+    for (int i = 0; i < times; i++) work();
+    must(cuda->stream_wait(stream), "cuStreamSynchronize");
+    return seconds() - from;
+}
+
+int main(int argc, char **argv) {
+    bool copies = argc == 3 && !strcmp(argv[1], "copy");
+    if (!copies && !(argc == 6 && !strcmp(argv[1], "product"))) {
+        fprintf(stderr, "usage: cuda copy SIDE | product f32|f64|f16|bf16 M K N\n");
+        return 2;
+    }
+    open_device();
+    if (copies) {
+        start_copy(atoi(argv[2]));
+    } else {
+        m = atoi(argv[3]);
+        k = atoi(argv[4]);
+        n = atoi(argv[5]);
+        start_products(argv[2]);
+    }
+    void (*work)(void) = copies ? copy : multiply;
+    time_of(work, 3);
+    int times = (int)(0.1 / (time_of(work, 3) / 3 + 1e-7)) + 1;
+    char line[16];
+    puts("ready");
+    fflush(stdout);
+    while (fgets(line, sizeof line, stdin)) {
+        printf("%.9f\n", time_of(work, times) / times);
+        fflush(stdout);
+    }
+    return 0;
+}
