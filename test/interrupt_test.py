@@ -15,6 +15,7 @@ import pytest
 
 import shoal
 from cluster import SHOAL, Pool
+from shoal import hosted
 
 MOMENTS = int(os.environ.get("SHOAL_INTERRUPTIONS", "40"))
 SECONDS = float(os.environ.get("SHOAL_THREAD_SECONDS", "4"))
@@ -172,6 +173,108 @@ def test_a_program_without_end_ends_when_nobody_holds_what_it_makes(backend):
             y = None
             assert (x + x).tolist() == [2, 4, 6, 8]
         y = endless(x)  # neither does it keep a session, or a process, from ending
+
+
+DEADLINE_MS = 30000
+
+
+@pytest.fixture(params=["cpu", "ref"])
+def session(request, monkeypatch):
+    """Waits end by a deadline, with an error."""
+    monkeypatch.setenv("SHOAL_BACKEND", request.param)
+    yield shoal.connect("embedded", timeout_ms=DEADLINE_MS)
+    shoal.disconnect()
+
+
+@pytest.fixture
+def endless():
+    return shoal.stablehlo.load(ENDLESS)
+
+
+@pytest.mark.parametrize("first", ["value", "made"])
+def test_what_is_made_of_it_and_let_go_is_not_awaited(session, endless, first):
+    x = session.tensor([1., 2., 3., 4.])
+    held = {"value": (y := endless(x)), "made": y * 2}
+    del y, held[first]
+    held.clear()
+    assert (x + x).tolist() == [2, 4, 6, 8]
+
+
+def test_only_what_is_read_is_an_input(session, endless):
+    """Of three values the second is read by nothing that is held; a program is the same with it and without."""
+    x = session.tensor([1., 2., 3., 4.])
+    a, b = x + 10, x * 100
+    session.sync()
+    fresh = []
+    for others in (0, 1, 2, 1):
+        ys = [endless(x) for _ in range(others)]
+        first, others, last = a * 2, [y * 3 for y in ys], b * 4
+        del ys, others
+        assert (first + last).tolist() == [422, 824, 1226, 1628]
+        fresh.append(session.counts().fresh)
+    assert fresh == [fresh[0], fresh[0] + 1, fresh[0] + 1, fresh[0] + 1]  # of the one that has no end
+
+
+def test_what_is_not_read_does_not_fail_others(session):
+    def late(x):
+        time.sleep(0.5)  # until then the others are on their way
+        return 1 / 0
+
+    late = hosted.register_op(f"late_{session.serial}", late)
+    x = session.tensor([1., 2., 3., 4.])
+    y = late(x)
+    y.start()
+    made = y * 2
+    del made
+    total = x + x
+    total.start()
+    with pytest.raises(shoal.ShoalError, match="division by zero"):
+        y.numpy()
+    assert total.tolist() == [2, 4, 6, 8]
+
+
+def test_what_is_not_read_goes(session):
+    """An upload that is let go of before the hub has heard of it, or later."""
+    def lie():
+        status = session.status()
+        return status.values, [slot.bytes for slot in status.slots]
+
+    def calm(n):
+        """Until the hub has heard of all that was let go of."""
+        deadline = time.monotonic() + 60
+        while (found := lie())[0] != n:
+            assert time.monotonic() < deadline, found
+            time.sleep(0.01)
+        return found
+
+    x = session.tensor([1., 2., 3., 4.])
+    assert (x + x).tolist() == [2, 4, 6, 8]
+    before = calm(1)
+    for later in (False, True):
+        large = session.tensor(np.ones(100000, "float32"))
+        made = large * 2
+        held = large if later else None
+        del made, large
+        assert (x * 3).tolist() == [3, 6, 9, 12]
+        if held is not None:
+            assert calm(2) != before
+        del held
+        assert calm(1) == before
+
+
+def test_what_is_not_read_is_not_made_again():
+    with contextlib.closing(Pool(2)) as pool:
+        x = pool.session.tensor(np.arange(4, dtype="float32"))
+        y = (x * 7).place(slots=["w2"])
+        assert y.tolist() == [0, 7, 14, 21]
+        z = (x + 1).place(slots=["w1"])
+        pool.session.sync()
+        pool.worker(1).kill()
+        pool.await_losses(1)
+        made = y * 2
+        del y, made
+        assert (z + z).tolist() == [2, 4, 6, 8]
+        assert pool.session.status().reruns == 0
 
 
 @pytest.mark.parametrize("end", ["client", "interrupted", "worker"])

@@ -235,6 +235,24 @@ static void cut_fini(cut *c) {
     free(c->handles);
 }
 
+/* What nobody holds any more is left out, with all that it alone reads: of that the program has to
+ * await nothing. */
+static shoal_status extract(const shoal_session *session, const uint32_t *values, uint32_t n,
+                            cut *c, api_submission *s) {
+    const shoal_graph *trace = graph_data(session->trace);
+    uint32_t *used = calloc(trace->n_inputs + (size_t)1, sizeof *used);
+    s->inputs = calloc(trace->n_inputs + (size_t)1, sizeof *s->inputs);
+    shoal_status status = used && s->inputs ? graph_new(0, &c->graph)
+                                            : base_fail(SHOAL_NO_MEMORY, "no memory to submit");
+    if (status == SHOAL_OK) status = graph_extract_used(trace, values, n, c->graph, used);
+    if (status == SHOAL_OK) s->message.n_inputs = graph_data(c->graph)->n_inputs;
+    for (size_t i = 0; i < s->message.n_inputs; i++)
+        s->inputs[i] = session->input_values.data[used[i]];
+    s->message.inputs = s->inputs;
+    free(used);
+    return status;
+}
+
 static shoal_status cut_trace(shoal_session *session, shoal_tensor *home, cut *c,
                               api_submission *s) {
     uint32_t home_value = 0;
@@ -265,16 +283,10 @@ static shoal_status cut_trace(shoal_session *session, shoal_tensor *home, cut *c
         values[n] = home_value;
         s->outputs[n++] = session->next_value++;
     }
-    const shoal_graph *trace = graph_data(session->trace);
-    shoal_status status = graph_new(0, &c->graph);
-    if (status == SHOAL_OK)
-        status =
-            graph_extract(trace, trace->inputs, trace->n_inputs, values, (uint32_t)n, c->graph);
-    free(values);
     s->message.outputs = s->outputs;
     s->message.n_outputs = n;
-    s->message.inputs = session->input_values.data;
-    s->message.n_inputs = session->input_values.count;
+    shoal_status status = extract(session, values, (uint32_t)n, c, s);
+    free(values);
     SHOAL_TRY(status);
     SHOAL_TRY(graph_encode(graph_data(c->graph), false, &c->key));
     base_str_bytes(&c->key, c->home, s->message.n_home * sizeof *c->home);
