@@ -176,6 +176,7 @@ def test_a_program_without_end_ends_when_nobody_holds_what_it_makes(backend):
 
 
 DEADLINE_MS = 30000
+FULL = 64  # programs that may be on their way before the next waits
 
 
 @pytest.fixture(params=["cpu", "ref"])
@@ -275,6 +276,57 @@ def test_what_is_not_read_is_not_made_again():
         del y, made
         assert (z + z).tolist() == [2, 4, 6, 8]
         assert pool.session.status().reruns == 0
+
+
+@pytest.mark.parametrize("way", ["before", "recorded", "upload", "meanwhile", "function", "donate", "sync"])
+def test_who_waits_for_room_lets_go(session, endless, way):
+    """So many programs are on their way that the next one waits; none of them ends but by being let go of."""
+    x = session.tensor([1., 2., 3., 4.])
+    double = shoal.compile(lambda x: x + x, replay=True)
+    assert double(x).tolist() == double(x).tolist() == [2, 4, 6, 8]
+    mine = x * 1
+    session.sync()
+    many = [endless(x) for _ in range(FULL)]
+    total = x + x
+    if way == "recorded":
+        made = many[40] * 2
+        del made
+    other = session.tensor([1., 1., 1., 1.]) if way == "upload" else None
+    later = threading.Timer(0.5, many.clear)
+    if way in ("before", "recorded", "upload"):
+        many.clear()
+    else:
+        later.start()
+    if way == "upload":
+        assert (total - other).tolist() == [1, 3, 5, 7]
+    elif way == "function":
+        assert double(x).tolist() == [2, 4, 6, 8]
+    elif way == "donate":
+        mine._donate()
+        with pytest.raises(shoal.InvalidError, match="was donated"):
+            mine.numpy()
+    elif way == "sync":
+        session.sync()
+    assert total.tolist() == [2, 4, 6, 8]
+
+
+def test_who_waits_is_helped_by_who_records(session, endless):
+    """What one thread lets go of is told while another waits, also while something is recorded that was not sent."""
+    x = session.tensor([1., 2., 3., 4.])
+    y = endless(x)
+    y.start()
+    sent, read = session.counts().programs, []
+    reader = threading.Thread(target=lambda: read.append((x + x).tolist()), daemon=True)
+    reader.start()
+    deadline = time.monotonic() + 60
+    while session.counts().programs == sent:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    kept = x * 3
+    del y
+    reader.join(60)
+    assert read == [[2, 4, 6, 8]]
+    assert kept.tolist() == [3, 6, 9, 12]
 
 
 @pytest.mark.parametrize("end", ["client", "interrupted", "worker"])

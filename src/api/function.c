@@ -295,6 +295,7 @@ shoal_status shoal_tensor_donate(shoal_tensor *tensor) {
         pthread_mutex_unlock(&session->lock);
         return SHOAL_OK;
     }
+    if (status == SHOAL_OK) status = api_room(session); /* which tells what was given back */
     if (status == SHOAL_OK) status = api_check_era(x);
     /* With the message of what still reads it, which may then write over it; what has no value yet
      * gets it there. */
