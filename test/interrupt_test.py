@@ -15,6 +15,7 @@ import pytest
 
 import shoal
 from cluster import SHOAL, Pool
+from shoal import hosted
 
 MOMENTS = int(os.environ.get("SHOAL_INTERRUPTIONS", "40"))
 SECONDS = float(os.environ.get("SHOAL_THREAD_SECONDS", "4"))
@@ -172,6 +173,160 @@ def test_a_program_without_end_ends_when_nobody_holds_what_it_makes(backend):
             y = None
             assert (x + x).tolist() == [2, 4, 6, 8]
         y = endless(x)  # neither does it keep a session, or a process, from ending
+
+
+DEADLINE_MS = 30000
+FULL = 64  # programs that may be on their way before the next waits
+
+
+@pytest.fixture(params=["cpu", "ref"])
+def session(request, monkeypatch):
+    """Waits end by a deadline, with an error."""
+    monkeypatch.setenv("SHOAL_BACKEND", request.param)
+    yield shoal.connect("embedded", timeout_ms=DEADLINE_MS)
+    shoal.disconnect()
+
+
+@pytest.fixture
+def endless():
+    return shoal.stablehlo.load(ENDLESS)
+
+
+@pytest.mark.parametrize("first", ["value", "made"])
+def test_what_is_made_of_it_and_let_go_is_not_awaited(session, endless, first):
+    x = session.tensor([1., 2., 3., 4.])
+    held = {"value": (y := endless(x)), "made": y * 2}
+    del y, held[first]
+    held.clear()
+    assert (x + x).tolist() == [2, 4, 6, 8]
+
+
+def test_only_what_is_read_is_an_input(session, endless):
+    """Of three values the second is read by nothing that is held; a program is the same with it and without."""
+    x = session.tensor([1., 2., 3., 4.])
+    a, b = x + 10, x * 100
+    session.sync()
+    fresh = []
+    for others in (0, 1, 2, 1):
+        ys = [endless(x) for _ in range(others)]
+        first, others, last = a * 2, [y * 3 for y in ys], b * 4
+        del ys, others
+        assert (first + last).tolist() == [422, 824, 1226, 1628]
+        fresh.append(session.counts().fresh)
+    assert fresh == [fresh[0], fresh[0] + 1, fresh[0] + 1, fresh[0] + 1]  # of the one that has no end
+
+
+def test_what_is_not_read_does_not_fail_others(session):
+    def late(x):
+        time.sleep(0.5)  # until then the others are on their way
+        return 1 / 0
+
+    late = hosted.register_op(f"late_{session.serial}", late)
+    x = session.tensor([1., 2., 3., 4.])
+    y = late(x)
+    y.start()
+    made = y * 2
+    del made
+    total = x + x
+    total.start()
+    with pytest.raises(shoal.ShoalError, match="division by zero"):
+        y.numpy()
+    assert total.tolist() == [2, 4, 6, 8]
+
+
+def test_what_is_not_read_goes(session):
+    """An upload that is let go of before the hub has heard of it, or later."""
+    def lie():
+        status = session.status()
+        return status.values, [slot.bytes for slot in status.slots]
+
+    def calm(n):
+        """Until the hub has heard of all that was let go of."""
+        deadline = time.monotonic() + 60
+        while (found := lie())[0] != n:
+            assert time.monotonic() < deadline, found
+            time.sleep(0.01)
+        return found
+
+    x = session.tensor([1., 2., 3., 4.])
+    assert (x + x).tolist() == [2, 4, 6, 8]
+    before = calm(1)
+    for later in (False, True):
+        large = session.tensor(np.ones(100000, "float32"))
+        made = large * 2
+        held = large if later else None
+        del made, large
+        assert (x * 3).tolist() == [3, 6, 9, 12]
+        if held is not None:
+            assert calm(2) != before
+        del held
+        assert calm(1) == before
+
+
+def test_what_is_not_read_is_not_made_again():
+    with contextlib.closing(Pool(2)) as pool:
+        x = pool.session.tensor(np.arange(4, dtype="float32"))
+        y = (x * 7).place(slots=["w2"])
+        assert y.tolist() == [0, 7, 14, 21]
+        z = (x + 1).place(slots=["w1"])
+        pool.session.sync()
+        pool.worker(1).kill()
+        pool.await_losses(1)
+        made = y * 2
+        del y, made
+        assert (z + z).tolist() == [2, 4, 6, 8]
+        assert pool.session.status().reruns == 0
+
+
+@pytest.mark.parametrize("way", ["before", "recorded", "upload", "meanwhile", "function", "donate", "sync"])
+def test_who_waits_for_room_lets_go(session, endless, way):
+    """So many programs are on their way that the next one waits; none of them ends but by being let go of."""
+    x = session.tensor([1., 2., 3., 4.])
+    double = shoal.compile(lambda x: x + x, replay=True)
+    assert double(x).tolist() == double(x).tolist() == [2, 4, 6, 8]
+    mine = x * 1
+    session.sync()
+    many = [endless(x) for _ in range(FULL)]
+    total = x + x
+    if way == "recorded":
+        made = many[40] * 2
+        del made
+    other = session.tensor([1., 1., 1., 1.]) if way == "upload" else None
+    later = threading.Timer(0.5, many.clear)
+    if way in ("before", "recorded", "upload"):
+        many.clear()
+    else:
+        later.start()
+    if way == "upload":
+        assert (total - other).tolist() == [1, 3, 5, 7]
+    elif way == "function":
+        assert double(x).tolist() == [2, 4, 6, 8]
+    elif way == "donate":
+        mine._donate()
+        with pytest.raises(shoal.InvalidError, match="was donated"):
+            mine.numpy()
+    elif way == "sync":
+        session.sync()
+    assert total.tolist() == [2, 4, 6, 8]
+
+
+def test_who_waits_is_helped_by_who_records(session, endless):
+    """What one thread lets go of is told while another waits, also while something is recorded that was not sent."""
+    x = session.tensor([1., 2., 3., 4.])
+    y = endless(x)
+    y.start()
+    sent, read = session.counts().programs, []
+    reader = threading.Thread(target=lambda: read.append((x + x).tolist()), daemon=True)
+    reader.start()
+    deadline = time.monotonic() + 60
+    while session.counts().programs == sent:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    kept = x * 3
+    del y
+    reader.join(60)
+    assert read == [[2, 4, 6, 8]]
+    assert kept.tolist() == [3, 6, 9, 12]
 
 
 @pytest.mark.parametrize("end", ["client", "interrupted", "worker"])

@@ -307,6 +307,11 @@ def test_a_loop_that_nobody_holds_ends(stream):
     behind.start()
     del loop, made, behind
     soon(zeros)
+    # Nor what was only recorded of one.
+    loop = step.repeat(10 ** 9, zeros, carry={0: 0}, stream=[])
+    made = loop.result[0] * 2 + 1
+    del loop, made
+    soon(zeros)
 
 
 def test_a_chain_of_loops_that_nobody_holds_ends():

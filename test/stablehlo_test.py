@@ -1,5 +1,6 @@
 """StableHLO read and written: what JAX prints, run by Shoal, gives JAX's own results; what Shoal prints, JAX's parser
 reads; texts in the manner of torch-mlir."""
+import contextlib
 import importlib.util
 import io
 import sys
@@ -209,7 +210,7 @@ def test_gradients(name):
 FAR = np.array([0, 1e-20, 0.5, 3, 30, 80, 1e9, 3e9, 1e15, 3e19, 1e25, 3e38])
 SLOPES = {  # function, its values and its slopes in float64, where
     "arcsinh": (jnp.arcsinh, np.arcsinh, lambda x: 1 / np.hypot(1, x), np.concatenate([-FAR, FAR])),
-    "arccosh": (jnp.arccosh, np.arccosh, lambda x: 1 / np.sqrt(x - 1) / np.sqrt(x + 1), FAR[3:]),
+    "arccosh": (jnp.arccosh, np.arccosh, lambda x: 1 / np.sqrt(x - 1) / np.sqrt(x + 1), np.append(FAR[3:], 1)),
     "sinh": (jnp.sinh, np.sinh, np.cosh, np.concatenate([-FAR[:6], FAR[:6]])),
     "erf_inv": (lax.erf_inv, scipy.special.erfinv, lambda x: np.sqrt(np.pi) / 2 * np.exp(scipy.special.erfinv(x) ** 2),
                 np.array([-1, -0.999, -0.5, -1e-3, 0, 0.01, 0.1, 0.5, 0.9, 0.9999, 1]))}
@@ -225,7 +226,35 @@ def test_slopes_of_functions_made_of_two(name):
     wide = x.astype(np.float64)
     np.testing.assert_allclose(model(x)[0].numpy(), value(wide).astype(np.float32), rtol=1e-5, atol=1e-30)
     got = model.gradient(output=1)(x)[-1].numpy()
-    np.testing.assert_allclose(got, slope(wide).astype(np.float32), rtol=1e-4)
+    with np.errstate(divide="ignore"):
+        np.testing.assert_allclose(got, slope(wide).astype(np.float32), rtol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16", "f32", "f64"])
+@pytest.mark.parametrize("backend", ["cpu", "ref"])
+def test_digits_of_inverse_functions(backend, dtype):
+    """Of asinh from the smallest number to the largest, and of acosh from 1 on; with signs, of zeros too."""
+    numpy_type = jnp.dtype({"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64"}[dtype])
+    limits = jnp.finfo(numpy_type)
+    least, most = (np.log10(float(limit)) for limit in (limits.smallest_normal, limits.max))
+    size = np.append(0, 10 ** np.concatenate([np.linspace(least - 2, most - 0.1, 2000), np.linspace(-1, 1, 500)]))
+    size = np.append(size, np.inf).astype(numpy_type).astype("float64")
+    above = (1 + np.concatenate([size, 10.0 ** np.linspace(-17, 0, 500)])).astype(numpy_type).astype("float64")
+    with contextlib.closing(shoal.Session("embedded", workers=1, backend=backend)) as session:
+        for name, function, x in (("asinh", np.arcsinh, np.concatenate([size, -size, [np.nan]])),
+                                  ("acosh", np.arccosh, np.append(above, [0.5, -1, -np.inf, np.nan]))):
+            kind = f"tensor<{x.size}x{dtype}>"
+            model = shoal.stablehlo.load(f"""func.func @main(%x: {kind}) -> {kind} {{
+              %0 = "chlo.{name}"(%x) : ({kind}) -> {kind}
+              return %0 : {kind}
+            }}""")
+            given = session.tensor(x.astype(numpy_type))
+            with np.errstate(invalid="ignore"):
+                want = function(x.astype(np.longdouble))
+            for got in (model(given).numpy(), getattr(given, name)().numpy()):
+                got, eps = got.astype(np.longdouble), float(limits.eps)
+                np.testing.assert_allclose(got, want, rtol=2 * eps, atol=float(limits.smallest_subnormal))
+                assert (np.signbit(got) == np.signbit(want))[~np.isnan(want)].all()
 
 
 def test_what_has_no_value_is_nan():

@@ -43,6 +43,11 @@ def _off_whole(x):
     return _shoal.select(x == 0, x, x - x._detach().round())
 
 
+def _asinh_near(x, square):
+    """asinh of what is neither negative nor large, whose square is given."""
+    return (x + square / (1 + (1 + square).sqrt())).log1p()
+
+
 class Elementwise:
     """What `Tensor` has from here."""
 
@@ -77,25 +82,23 @@ class Elementwise:
         up, down = (self * 0.5).exp(), (self * -0.5).exp()
         return up * 0.5 * up + down * 0.5 * down
 
+    @_rounded_once
     def asinh(self):
         """The inverse of sinh."""
-        x = self._floating()
-        size, limit = abs(x), 100 if x.dtype == "float16" else 1e10
-        usual = size.clamp(max=limit)  # whose square is finite
-        square = usual * usual
-        grown = (usual + square / (1 + (square + 1).sqrt())).log1p()
+        size = abs(self)
+        usual = size.clamp(max=1e10)  # whose square is finite
         far = size.clamp(min=1).log() + math.log(2)
-        made = _shoal.select(size > limit, far, grown)
+        made = _shoal.select(size > 1e10, far, _asinh_near(usual, usual * usual))
         # Near 0 the first two terms of the series, for the gradient: that of a sign is 0 there.
-        near = _shoal.select(size < 1e-4, x, x._detach() * 0)
-        return _shoal.select(size < 1e-4, near - near * near * near / 6, made.copysign(x))
+        near = _shoal.select(size < 1e-4, self, self._detach() * 0)
+        return _shoal.select(size < 1e-4, near * (1 - near * near / 6), made.copysign(self))
 
     @_rounded_once
     def acosh(self):
         """The inverse of cosh, not negative."""
         far = self > 1e10
-        usual = _shoal.select(far, self._coerce(1.5), self)  # whose square is finite
-        return _shoal.select(far, self.log() + math.log(2), (usual + (usual - 1).sqrt() * (usual + 1).sqrt()).log())
+        half = (_shoal.select(far, self._coerce(1.5), self) - 1) * 0.5
+        return _shoal.select(far, self.log() + math.log(2), _asinh_near(half.sqrt(), half) * 2)
 
     def atanh(self):
         """The inverse of tanh."""

@@ -56,46 +56,24 @@ static shoal_status note_results(shoal_function *f, shoal_tensor *const *outputs
     return SHOAL_OK;
 }
 
-/* Marks what the outputs depend on. */
-static void mark_needed(const shoal_graph *trace, const uint32_t *values, uint32_t n,
-                        bool *needed) {
-    for (uint32_t i = 0; i < n; i++) needed[values[i]] = true;
-    for (uint32_t k = trace->n_nodes; k-- > 0;) {
-        const shoal_node *node = &trace->nodes[k];
-        bool live = false;
-        for (uint32_t o = 0; o < node->n_outputs; o++) live |= needed[node->first_output + o];
-        for (uint32_t i = 0; i < node->n_inputs && live; i++) needed[node->inputs[i]] = true;
-    }
-}
-
 static shoal_status extract(shoal_function *f, const base_map *known, const uint32_t *values) {
     char text[BASE_TYPE_TEXT];
     const shoal_session *session = f->session;
     const shoal_graph *trace = graph_data(session->trace);
-    bool *needed = calloc(trace->n_values + 1, 1);
-    uint32_t *inputs = calloc(trace->n_inputs + 1, sizeof *inputs);
-    f->used = calloc(trace->n_inputs + 1, sizeof *f->used);
-    shoal_status status = needed && inputs && f->used
-                              ? SHOAL_OK
-                              : base_fail(SHOAL_NO_MEMORY, "no memory for a function");
-    if (status == SHOAL_OK) mark_needed(trace, values, f->n_outputs, needed);
-    for (uint32_t i = 0; status == SHOAL_OK && i < trace->n_inputs; i++) {
-        uint32_t value = trace->inputs[i];
-        if (!needed[value]) continue;
-        uintptr_t at = (uintptr_t)base_map_get(known, session->input_values.data[i]);
+    f->used = calloc(trace->n_inputs + (size_t)1, sizeof *f->used);
+    if (!f->used) return base_fail(SHOAL_NO_MEMORY, "no memory for a function");
+    SHOAL_TRY(graph_extract_used(trace, values, f->n_outputs, f->graph, f->used));
+    f->n_used = graph_data(f->graph)->n_inputs;
+    for (uint32_t i = 0; i < f->n_used; i++) {
+        uintptr_t at = (uintptr_t)base_map_get(known, session->input_values.data[f->used[i]]);
         if (!at)
-            status = base_fail(SHOAL_INVALID,
-                               "function: the outputs depend on a tensor (%s) that is not among "
-                               "the inputs",
-                               base_type_text(&trace->values[value].type, text));
-        inputs[f->n_used] = value;
-        f->used[f->n_used++] = (uint32_t)(at - 1);
+            return base_fail(
+                SHOAL_INVALID,
+                "function: the outputs depend on a tensor (%s) that is not among the inputs",
+                base_type_text(&trace->values[trace->inputs[f->used[i]]].type, text));
+        f->used[i] = (uint32_t)(at - 1);
     }
-    if (status == SHOAL_OK)
-        status = graph_extract(trace, inputs, f->n_used, values, f->n_outputs, f->graph);
-    free(needed);
-    free(inputs);
-    return status;
+    return SHOAL_OK;
 }
 
 static shoal_status record(shoal_function *f, shoal_tensor *const *inputs,
@@ -159,11 +137,9 @@ shoal_status shoal_function_new(shoal_session *session, shoal_tensor *const *inp
 
 /* Operands and results of a graph as those of a function; what is not needed is left out. */
 static shoal_status take_graph(shoal_function *f, const shoal_graph *g) {
-    bool *needed = calloc((size_t)g->n_values + 1, 1);
-    uint32_t *inputs = calloc((size_t)g->n_inputs + 1, sizeof *inputs);
     uint32_t *outputs = calloc((size_t)g->n_outputs + 1, sizeof *outputs);
     f->used = calloc((size_t)g->n_inputs + 1, sizeof *f->used);
-    shoal_status status = needed && inputs && outputs && f->used
+    shoal_status status = outputs && f->used
                               ? graph_new(0, &f->graph)
                               : base_fail(SHOAL_NO_MEMORY, "no memory for a function");
     for (uint32_t i = 0; i < g->n_outputs && status == SHOAL_OK; i++) {
@@ -173,17 +149,10 @@ static shoal_status take_graph(shoal_function *f, const shoal_graph *g) {
         f->results[i].index = operand ? value->index : f->n_outputs;
         if (!operand) outputs[f->n_outputs++] = g->outputs[i];
     }
-    if (status == SHOAL_OK) mark_needed(g, outputs, f->n_outputs, needed);
-    for (uint32_t i = 0; i < g->n_inputs && status == SHOAL_OK; i++) {
-        f->operands[i] = g->values[g->inputs[i]].type;
-        if (!needed[g->inputs[i]]) continue;
-        inputs[f->n_used] = g->inputs[i];
-        f->used[f->n_used++] = i;
-    }
+    for (uint32_t i = 0; i < g->n_inputs; i++) f->operands[i] = g->values[g->inputs[i]].type;
     if (status == SHOAL_OK)
-        status = graph_extract(g, inputs, f->n_used, outputs, f->n_outputs, f->graph);
-    free(needed);
-    free(inputs);
+        status = graph_extract_used(g, outputs, f->n_outputs, f->graph, f->used);
+    if (status == SHOAL_OK) f->n_used = graph_data(f->graph)->n_inputs;
     free(outputs);
     return status;
 }
@@ -326,6 +295,7 @@ shoal_status shoal_tensor_donate(shoal_tensor *tensor) {
         pthread_mutex_unlock(&session->lock);
         return SHOAL_OK;
     }
+    if (status == SHOAL_OK) status = api_room(session); /* which tells what was given back */
     if (status == SHOAL_OK) status = api_check_era(x);
     /* With the message of what still reads it, which may then write over it; what has no value yet
      * gets it there. */

@@ -416,8 +416,8 @@ shoal_status api_submission_send(shoal_session *session, api_recorded *recorded,
 shoal_status api_flush(shoal_session *session, shoal_tensor *home, void *data, size_t bytes,
                        uint64_t *home_value);
 
-/* Tells what was given back while no call does: others may wait for its memory, or for the end of a
- * loop. Under the pump; of a session. */
+/* Tells what was given back while no call does, or one waits: for its memory, perhaps, or for the
+ * end of a loop. Under the pump; of a session. */
 void api_idle(void *session);
 /* The same as api_flush, only planned. */
 shoal_status api_flush_explain(shoal_session *session, shoal_tensor *home, bool json, char **out);

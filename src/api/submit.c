@@ -123,6 +123,55 @@ static void note_program(shoal_session *session, const api_program *program) {
     session->programs.data[oldest] = *program;
 }
 
+/* ---- what was given back ---- */
+
+/* Marks what live handles to the trace depend on; NULL: nothing is recorded. */
+static shoal_status mark_live(const shoal_session *session, bool **needed) {
+    *needed = NULL;
+    if (!session->trace) return SHOAL_OK;
+    const shoal_graph *trace = graph_data(session->trace);
+    *needed = calloc(trace->n_values + (size_t)1, sizeof **needed);
+    if (!*needed) return base_fail(SHOAL_NO_MEMORY, "no memory to let go of values");
+    for (size_t i = 0; i < session->pending.count; i++)
+        if (session->pending.data[i]) (*needed)[session->pending.data[i]->traced] = true;
+    graph_mark_needed(trace, *needed);
+    return SHOAL_OK;
+}
+
+/* Whether the hub can let go of it now: it has heard of it, which it has not of uploads and what
+ * is numbered after the first of them, and what is recorded does not need it. */
+static bool can_go(const shoal_session *session, uint64_t value, const bool *needed) {
+    uintptr_t input = (uintptr_t)base_map_get(&session->inputs, value);
+    return !(session->n_uploads && value >= session->uploads[0].value) &&
+           !(input && needed[input - 1]);
+}
+
+/* What was given back usually goes with the next program. Now it goes alone, as far as it can. */
+static shoal_status send_released(shoal_session *session) {
+    uint64_t *values = session->released.data;
+    size_t n = 0;
+    bool *needed;
+    if (!session->released.count) return SHOAL_OK;
+    SHOAL_TRY(mark_live(session, &needed));
+    for (size_t i = 0; i < session->released.count; i++) {
+        uint64_t value = values[i];
+        if (!can_go(session, value, needed)) continue;
+        values[i] = values[n];
+        values[n++] = value;
+    }
+    free(needed);
+    if (!n) return SHOAL_OK;
+    Shoal__Release release = SHOAL__RELEASE__INIT;
+    release.values = values;
+    release.n_values = n;
+    SHOAL_TRY(worker_send(session->worker, SHOAL__KIND__RELEASE, &release.base));
+    session->released.count -= n;
+    memmove(values, values + n, session->released.count * sizeof *values);
+    return SHOAL_OK;
+}
+
+/* ---- room ---- */
+
 static uint32_t outstanding(shoal_session *session) {
     pthread_mutex_lock(&session->news);
     uint32_t n = session->outstanding;
@@ -135,11 +184,14 @@ static bool half_through(void *context) {
     return outstanding(session) <= API_OUTSTANDING / 2 || worker_state(session->worker) != SHOAL_OK;
 }
 
-/* Waits without the lock, as long as any come through. */
+/* Waits without the lock, as long as any come through. The last that they wait for may be that the
+ * hub hears what was given back: now, and, by api_idle, what is given back meanwhile. */
 shoal_status api_room(shoal_session *session) {
     shoal_status status = worker_state(session->worker);
     uint32_t n = outstanding(session), before;
     if (status != SHOAL_OK || n < API_OUTSTANDING) return status;
+    api_drain(session);
+    SHOAL_TRY(send_released(session));
     session->waits++;
     pthread_mutex_unlock(&session->lock);
     do {
@@ -235,6 +287,24 @@ static void cut_fini(cut *c) {
     free(c->handles);
 }
 
+/* What nobody holds any more is left out, with all that it alone reads: of that the program has to
+ * await nothing. */
+static shoal_status extract(const shoal_session *session, const uint32_t *values, uint32_t n,
+                            cut *c, api_submission *s) {
+    const shoal_graph *trace = graph_data(session->trace);
+    uint32_t *used = calloc(trace->n_inputs + (size_t)1, sizeof *used);
+    s->inputs = calloc(trace->n_inputs + (size_t)1, sizeof *s->inputs);
+    shoal_status status = used && s->inputs ? graph_new(0, &c->graph)
+                                            : base_fail(SHOAL_NO_MEMORY, "no memory to submit");
+    if (status == SHOAL_OK) status = graph_extract_used(trace, values, n, c->graph, used);
+    if (status == SHOAL_OK) s->message.n_inputs = graph_data(c->graph)->n_inputs;
+    for (size_t i = 0; i < s->message.n_inputs; i++)
+        s->inputs[i] = session->input_values.data[used[i]];
+    s->message.inputs = s->inputs;
+    free(used);
+    return status;
+}
+
 static shoal_status cut_trace(shoal_session *session, shoal_tensor *home, cut *c,
                               api_submission *s) {
     uint32_t home_value = 0;
@@ -265,16 +335,10 @@ static shoal_status cut_trace(shoal_session *session, shoal_tensor *home, cut *c
         values[n] = home_value;
         s->outputs[n++] = session->next_value++;
     }
-    const shoal_graph *trace = graph_data(session->trace);
-    shoal_status status = graph_new(0, &c->graph);
-    if (status == SHOAL_OK)
-        status =
-            graph_extract(trace, trace->inputs, trace->n_inputs, values, (uint32_t)n, c->graph);
-    free(values);
     s->message.outputs = s->outputs;
     s->message.n_outputs = n;
-    s->message.inputs = session->input_values.data;
-    s->message.n_inputs = session->input_values.count;
+    shoal_status status = extract(session, values, (uint32_t)n, c, s);
+    free(values);
     SHOAL_TRY(status);
     SHOAL_TRY(graph_encode(graph_data(c->graph), false, &c->key));
     base_str_bytes(&c->key, c->home, s->message.n_home * sizeof *c->home);
@@ -289,24 +353,11 @@ static void clear_trace(shoal_session *session) {
     session->pending.count = 0;
 }
 
-/* Before the handles that were given back: what is released must not be among the inputs. */
 static bool nothing_to_do(const shoal_session *session, const shoal_tensor *home) {
     if (home) return false;
     for (size_t i = 0; i < session->pending.count; i++)
         if (session->pending.data[i]) return false;
     return true;
-}
-
-/* What was given back usually goes with the next program; without one it goes alone. The hub has
- * not heard yet of what is to be uploaded, and could not let go of it. */
-static shoal_status send_released(shoal_session *session) {
-    if (!session->released.count || session->n_uploads) return SHOAL_OK;
-    Shoal__Release release = SHOAL__RELEASE__INIT;
-    release.values = session->released.data;
-    release.n_values = session->released.count;
-    SHOAL_TRY(worker_send(session->worker, SHOAL__KIND__RELEASE, &release.base));
-    session->released.count = 0;
-    return SHOAL_OK;
 }
 
 shoal_status api_flush(shoal_session *session, shoal_tensor *home, void *data, size_t bytes,
@@ -358,13 +409,9 @@ void api_idle(void *context) {
     if (!atomic_load(&session->closed) && session->worker &&
         worker_state(session->worker) == SHOAL_OK) {
         api_drain(session);
-        /* What is recorded may read what was given back. */
-        shoal_status status = SHOAL_OK;
-        if (nothing_to_do(session, NULL)) {
-            clear_trace(session);
-            status = send_released(session);
-        }
-        if (status != SHOAL_OK) base_log(BASE_DEBUG, "client", "%s", shoal_error_message());
+        if (nothing_to_do(session, NULL)) clear_trace(session);
+        if (send_released(session) != SHOAL_OK)
+            base_log(BASE_DEBUG, "client", "%s", shoal_error_message());
     }
     pthread_mutex_unlock(&session->lock);
 }

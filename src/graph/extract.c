@@ -125,6 +125,35 @@ shoal_status graph_extract(const shoal_graph *from, const uint32_t *inputs, uint
     return extract_with(from, inputs, n_inputs, outputs, n_outputs, LINES_KEPT, to);
 }
 
+void graph_mark_needed(const shoal_graph *g, bool *needed) {
+    for (uint32_t n = g->n_nodes; n-- > 0;) {
+        const shoal_node *node = &g->nodes[n];
+        bool live = false;
+        for (uint32_t o = 0; o < node->n_outputs; o++) live |= needed[node->first_output + o];
+        for (uint32_t i = 0; live && i < node->n_inputs; i++) needed[node->inputs[i]] = true;
+    }
+}
+
+shoal_status graph_extract_used(const shoal_graph *from, const uint32_t *outputs,
+                                uint32_t n_outputs, graph *to, uint32_t *used) {
+    uint32_t n = 0, *inputs = calloc(from->n_inputs + (size_t)1, sizeof *inputs);
+    bool *needed = calloc(from->n_values + (size_t)1, sizeof *needed);
+    shoal_status status =
+        inputs && needed ? SHOAL_OK
+                         : base_fail(SHOAL_NO_MEMORY, "no memory for %u values", from->n_values);
+    for (uint32_t i = 0; i < n_outputs && status == SHOAL_OK; i++) needed[outputs[i]] = true;
+    if (status == SHOAL_OK) graph_mark_needed(from, needed);
+    for (uint32_t i = 0; i < from->n_inputs && status == SHOAL_OK; i++) {
+        if (!needed[from->inputs[i]]) continue;
+        used[n] = i;
+        inputs[n++] = from->inputs[i];
+    }
+    if (status == SHOAL_OK) status = graph_extract(from, inputs, n, outputs, n_outputs, to);
+    free(inputs);
+    free(needed);
+    return status;
+}
+
 shoal_status graph_number_lines(const shoal_graph *from, graph *to) {
     return extract_with(from, from->inputs, from->n_inputs, from->outputs, from->n_outputs,
                         LINES_NUMBERED, to);

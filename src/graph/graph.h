@@ -263,6 +263,12 @@ graph_call graph_node_call(const shoal_graph *g, const shoal_node *node, shoal_t
 shoal_status graph_extract(const shoal_graph *from, const uint32_t *inputs, uint32_t n_inputs,
                            const uint32_t *outputs, uint32_t n_outputs,
                            graph *to) SHOAL_CHECK_RESULT;
+/* The same with those inputs of `from` that the outputs depend on, and no others. used: room for
+ * n_inputs; becomes, for each input of `to`, which one of `from` it is. */
+shoal_status graph_extract_used(const shoal_graph *from, const uint32_t *outputs,
+                                uint32_t n_outputs, graph *to, uint32_t *used) SHOAL_CHECK_RESULT;
+/* Marks what the marked values depend on; needed: one per value. */
+void graph_mark_needed(const shoal_graph *g, bool *needed);
 /* Appends to `to` the nodes of `from` that these of its values depend on. inputs: for each input of
  * `from` the value of `to` in its place; GRAPH_NO_VALUE for those that nothing depends on.
  * results[i] becomes the value of outputs[i]. */

@@ -162,6 +162,19 @@ static void extraction(void **state) {
     fails(SHOAL_INVALID, "the outputs depend on input 1, which is not given",
           graph_extract(from, VALUES(x), VALUES(s), to));
     graph_destroy(&to);
+    /* With what it takes of the inputs: all in their order, the second, or one that is a result. */
+    const uint32_t wanted[] = {s, u, y};
+    const uint32_t first[] = {0, 0, 1}, many[] = {2, 1, 1};
+    for (int i = 0; i < 3; i++) {
+        uint32_t used[2] = {9, 9};
+        ok(graph_new(0, &to));
+        ok(graph_extract_used(from, &wanted[i], 1, to, used));
+        assert_int_equal(graph_data(to)->n_inputs, many[i]);
+        assert_int_equal(used[0], first[i]);
+        assert_int_equal(used[1], many[i] > 1 ? 1 : 9);
+        ok(graph_verify(graph_data(to)));
+        graph_destroy(&to);
+    }
     graph_destroy(&g);
 }
 

@@ -558,11 +558,13 @@ char *hub_instance_stamp(const hub_instance *instance, const char *message) {
     return text ? text : strdup(message);
 }
 
-void hub_instance_fail(hub *h, hub_instance *instance, shoal_status status, const char *message) {
+bool hub_instance_fail_only(hub *h, hub_instance *instance, shoal_status status,
+                            const char *message) {
     if (instance->status != SHOAL_OK) { /* the first cause stays */
         hub_instance_shorten(instance, 0);
-        return;
+        return false;
     }
+    bool moved = instance->variant && instance->variant->n_moved;
     /* The message may be the thread's own, which the sending below could replace. */
     char *text = hub_instance_stamp(instance, message);
     fail_one(h, instance, status, text ? text : "no memory");
@@ -573,10 +575,13 @@ void hub_instance_fail(hub *h, hub_instance *instance, shoal_status status, cons
     for (hub_instance *i = instance->next; i; i = i->next)
         if (i->status == SHOAL_OK && i->session == instance->session &&
             (!listed || reads(i, &lost)))
-            hub_instance_fail(h, i, status, text ? text : "no memory");
+            moved |= hub_instance_fail_only(h, i, status, text ? text : "no memory");
     base_map_fini(&lost);
-    /* Who reads nothing but what was to move in with it is not concerned by its failure. */
-    if (status != SHOAL_LOST && instance->variant && instance->variant->n_moved)
-        hub_rerun_stale(h, "a program failed with which its inputs were to come");
     free(text);
+    return moved;
+}
+
+void hub_instance_fail(hub *h, hub_instance *instance, shoal_status status, const char *message) {
+    if (hub_instance_fail_only(h, instance, status, message) && status != SHOAL_LOST)
+        hub_rerun_stale(h);
 }

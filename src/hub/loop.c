@@ -275,12 +275,14 @@ static void find_unneeded(const instances *list) {
         bool ends = i->purpose != HUB_REMADE || i->program->unbounded;
         i->unneeded = !hub_instance_runs(i) || (ends && !gives_something(i));
         for (uint32_t n = 0; n < i->record->n_inputs; n++) {
-            i->record->inputs[n]->reads++;
+            i->record->inputs[n]->reads += !i->record->read; /* it may be made again meanwhile */
             i->record->inputs[n]->needed |= !i->unneeded;
         }
+        i->record->read = true;
     }
     for (size_t k = 0; k < list->count; k++) {
-        const hub_record *record = list->data[k]->record;
+        hub_record *record = list->data[k]->record;
+        record->read = false;
         for (uint32_t n = 0; n < record->n_inputs; n++) {
             record->inputs[n]->reads = 0;
             record->inputs[n]->needed = false;
@@ -300,10 +302,10 @@ static bool shorten_unseen(hub *h, uint32_t session) {
     return any;
 }
 
-/* Whether there was any. */
+/* Whether there was any. All are dropped before others are begun anew, once for all of them. */
 static bool drop_unneeded(hub *h, uint32_t session) {
     instances list = {0};
-    bool listed = true, dropped = false;
+    bool listed = true, dropped = false, moved = false;
     for (hub_instance *i = h->first; i; i = i->next)
         if (i->session == session && i->record) listed &= base_vec_push(&list, i);
     if (listed) find_unneeded(&list);
@@ -312,9 +314,10 @@ static bool drop_unneeded(hub *h, uint32_t session) {
     for (size_t k = 0; listed && k < list.count; k++) {
         hub_instance *i = list.data[k];
         if (!i->unneeded || !may_go_on(i)) continue;
-        hub_instance_fail(h, i, SHOAL_INTERRUPTED, "nobody holds what it makes");
+        moved |= hub_instance_fail_only(h, i, SHOAL_INTERRUPTED, "nobody holds what it makes");
         dropped = true;
     }
+    if (moved) hub_rerun_stale(h);
     for (size_t k = 0; listed && k < list.count; k++)
         list.data[k]->quiet &= list.data[k]->status != SHOAL_OK;
     free(list.data);
@@ -322,6 +325,6 @@ static bool drop_unneeded(hub *h, uint32_t session) {
 }
 
 void hub_loops_drop(hub *h, uint32_t session) {
-    /* What inputs were to move in with may fail with a loop: then others are begun anew by that. */
+    /* What is begun anew may have loops made again that nobody needs either. */
     while (shorten_unseen(h, session) && drop_unneeded(h, session)) continue;
 }

@@ -249,7 +249,9 @@ void hub_rerun(hub *h, hub_instance *instance, const char *reason) {
     hub_rerun_rest(h, instance, SHOAL_LOST, reason);
 }
 
-void hub_rerun_stale(hub *h, const char *reason) { rerun(h, NULL, SHOAL_LOST, reason); }
+void hub_rerun_stale(hub *h) {
+    rerun(h, NULL, SHOAL_LOST, "a program failed with which its inputs were to come");
+}
 
 /* ---- losses ---- */
 

@@ -13,16 +13,6 @@
 
 static const uint64_t SHARED_CHECK = UINT64_C(1) << 63;
 
-/* Marks what the marked values need. */
-static void mark_needed(const shoal_graph *g, bool *needed) {
-    for (uint32_t i = g->n_nodes; i-- > 0;) {
-        const shoal_node *node = &g->nodes[i];
-        bool is_needed = false;
-        for (uint32_t o = 0; o < node->n_outputs; o++) is_needed |= needed[node->first_output + o];
-        for (uint32_t k = 0; is_needed && k < node->n_inputs; k++) needed[node->inputs[k]] = true;
-    }
-}
-
 /* Notes the checks that values derive from, a bit each; those that are too many for it have the
  * last one together. Returns all of them. */
 static uint64_t note_checks(const shoal_graph *g, uint64_t *checks) {
@@ -48,7 +38,7 @@ static shoal_status note_kept(const shoal_graph *g, const uint64_t *checks, uint
     *keeps = calloc((size_t)g->n_inputs + 1, sizeof **keeps);
     for (uint32_t o = 0; needed && *keeps && o < g->n_outputs; o++)
         needed[g->outputs[o]] |= (checks[g->outputs[o]] & ~SHARED_CHECK) != all;
-    if (needed) mark_needed(g, needed);
+    if (needed) graph_mark_needed(g, needed);
     for (uint32_t i = 0; needed && *keeps && i < g->n_inputs; i++)
         (*keeps)[i] = needed[g->inputs[i]];
     bool made = needed && *keeps;
@@ -208,7 +198,7 @@ static shoal_status cut(hub *h, const hub_record *record, const shoal_graph *g, 
     if (n_outputs && !(needed = calloc((size_t)g->n_values + 1, sizeof *needed)))
         status = base_fail(SHOAL_NO_MEMORY, "no memory for the rest of a program");
     for (uint32_t o = 0; needed && o < n_outputs; o++) needed[g->outputs[outputs[o]]] = true;
-    if (needed) mark_needed(g, needed);
+    if (needed) graph_mark_needed(g, needed);
     for (uint32_t i = 0; needed && i < record->n_inputs; i++)
         if (needed[g->inputs[i]]) inputs[n_inputs++] = i;
     if (needed)

@@ -383,7 +383,7 @@ static void cancel(pool *p, uint64_t k) {
 }
 
 static void let_go(pool *p, const uint64_t *ks, size_t n) {
-    uint64_t values[16];
+    uint64_t values[32];
     for (size_t i = 0; i < n; i++) values[i] = number_of(p, ks[i]);
     Shoal__Release release = SHOAL__RELEASE__INIT;
     release.values = values;
@@ -518,21 +518,46 @@ static void test_loop_made_again(void **state) {
     }
 }
 
-/* A loop that nobody needs ends, also where another's end has it begun anew: what it reads was to
- * move in with what failed then. */
-static void test_begun_anew_for_nobody(void **state) {
+/* However many end with which what others read was to move in, others are begun anew once; and what
+ * nobody needs is not. */
+static void test_begun_anew_once(void **state) {
+    pool *p = *state;
+    enum { LOOPS = 5 };
+    base_str text;
+    for (uint64_t k = 1; k < 10 * LOOPS; k += 10) {
+        submit_loop(p, 0, 1000, k);
+        negates(2, SHOAL_F32, &text);
+        submit_of(p, &text, k + 1, (uint64_t[]){k, 100}, 2, 3, 0, k == 1 ? 100 : 0);
+    }
+    for (uint64_t k = 101; k < 121; k += 10) {
+        negates(1, SHOAL_F32, &text);
+        submit_of(p, &text, k, (uint64_t[]){100}, 1, 2, k == 101 ? 1000 : 0, 0);
+    }
+    uint64_t last = p->h->next_instance, gone[4 * LOOPS + 2] = {101, 102};
+    for (uint64_t i = 0; i < 4 * LOOPS; i++) gone[i + 2] = 10 * (i / 4) + i % 4 + 1;
+    let_go(p, gone, 4 * LOOPS + 2);
+    assert_int_equal(p->h->next_instance, last + 1);
+    finish_all(p);
+    assert_false(value_of(p, 111)->absent);
+}
+
+/* Its results are read by a loop that nobody needs, which is run twice, and by a record that is not
+ * under way, for which it goes on. */
+static void test_read_twice_by_one(void **state) {
     pool *p = *state;
     base_str text;
     submit_loop(p, 0, 1000, 1);
-    negates(2, SHOAL_F32, &text);
-    submit_of(p, &text, 11, (uint64_t[]){1, 50}, 2, 3, 0, 50);
     negates(1, SHOAL_F32, &text);
-    submit_of(p, &text, 21, (uint64_t[]){50}, 1, 2, 1000, 0);
-    uint64_t last = p->h->next_instance;
-    let_go(p, (uint64_t[]){1, 11, 12, 13, 21, 22, 50}, 7);
-    assert_true(p->h->next_instance > last);
-    for (const hub_instance *i = p->h->first; i; i = i->next)
-        if (i->program->loops) assert_false(hub_instance_runs(i));
+    submit_of(p, &text, 11, (uint64_t[]){1}, 1, 2, 1000, 0);
+    hub_instance *loop = p->h->first;
+    ok(hub_instance_start(p->h, loop->next->record, HUB_REMADE, true));
+    value_of(p, 1)->holds++;
+    let_go(p, (uint64_t[]){1, 11, 12}, 3);
+    assert_true(hub_instance_runs(loop));
+    assert_false(hub_instance_runs(loop->next));
+    value_of(p, 1)->holds--;
+    let_go(p, (uint64_t[]){1}, 1);
+    assert_false(hub_instance_runs(loop));
     finish_all(p);
 }
 
@@ -663,7 +688,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_let_go, setup, teardown),
         cmocka_unit_test_setup_teardown(test_failed_state_is_held, setup, teardown),
         cmocka_unit_test_setup_teardown(test_loop_made_again, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_begun_anew_for_nobody, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_begun_anew_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_read_twice_by_one, setup, teardown),
         cmocka_unit_test_setup_teardown(test_many_cancelled, setup, teardown),
         cmocka_unit_test_setup_teardown(test_begun_anew, setup, teardown),
         cmocka_unit_test_setup_teardown(test_ahead, setup, teardown),

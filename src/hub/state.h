@@ -135,8 +135,8 @@ typedef struct hub_value {
     uint32_t rereads;    /* and how many such read it and are not through */
     uint64_t donated_to; /* the instance that was given its memory; 0: none */
     bool released;       /* the client has let go */
-    uint32_t reads;      /* while loops are looked through: instances that read it, */
-    bool needed;         /* and whether one of them is needed */
+    uint32_t reads;      /* while loops are looked through: records of instances that read it, */
+    bool needed;         /* and whether one of these is needed */
     bool bound;          /* to the slots where it lies: it is there or nowhere */
     shoal_status status;
     char *error;
@@ -197,6 +197,7 @@ typedef struct hub_record {
     hub_value **outputs; /* NULL: nobody needs it any more */
     uint64_t ns;         /* that it took */
     bool wanted;         /* to be run again: while a way back is looked for */
+    bool read;           /* while loops are looked through: what it reads has been counted */
     bool bound;          /* what it makes is bound, and not made again */
     struct hub_record *next_dying;
 } hub_record;
@@ -531,8 +532,8 @@ void hub_lose(hub *h, hub_peer *peer, const char *reason);
 void hub_lose_slots(hub *h, const char *what, const char *who);
 /* Runs an instance again, and what derives from it. */
 void hub_rerun(hub *h, hub_instance *instance, const char *reason);
-/* Runs those again whose inputs do not come to where they were to find them. */
-void hub_rerun_stale(hub *h, const char *reason);
+/* Runs those again whose inputs were to move in with one that failed. */
+void hub_rerun_stale(hub *h);
 
 /* The same for one of which a part has failed, which its outputs show. */
 void hub_rerun_rest(hub *h, hub_instance *instance, shoal_status status, const char *reason);
@@ -661,6 +662,10 @@ char *hub_instance_stamp(const hub_instance *instance, const char *message);
 void hub_failure_tell(hub *h, const hub_record *record, const hub_value *failed);
 /* Fails an instance and whatever in flight derives from it. */
 void hub_instance_fail(hub *h, hub_instance *instance, shoal_status status, const char *message);
+/* The same, but for who reads nothing of it than what was to move in with it, and is not concerned:
+ * whether there may be such, for which hub_rerun_stale is due. */
+bool hub_instance_fail_only(hub *h, hub_instance *instance, shoal_status status,
+                            const char *message);
 
 /* ---- news.c: what members tell of their paths ---- */
 

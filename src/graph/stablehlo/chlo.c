@@ -65,26 +65,31 @@ static uint32_t cosh_of(maker *m, uint32_t x) {
                one(m, GRAPH_EXPONENTIAL, sub(m, log_half, x)));
 }
 
-/* log(1 + |x| + x^2 / (1 + sqrt(1 + x^2))); for large x, log |x| + log 2. */
+/* asinh of what is not negative and not large, whose square is given:
+ * log(1 + x + x^2 / (1 + sqrt(1 + x^2))). */
+static uint32_t asinh_near(maker *m, uint32_t x, uint32_t square) {
+    uint32_t root = one(m, GRAPH_SQRT, shifted(m, square, 1));
+    return one(m, GRAPH_LOG_PLUS_ONE, add(m, x, over(m, square, shifted(m, root, 1))));
+}
+
+/* For large x, log |x| + log 2; near 0, x itself, of which a zero keeps its sign. */
 static uint32_t asinh_of(maker *m, uint32_t x) {
     uint32_t sign = sign_of(m, x);
     uint32_t size = mul(m, x, sign), is_near = less(m, size, 1e9);
-    uint32_t small = choose(m, is_near, size, number(m, x, 1)), square = mul(m, small, small);
-    uint32_t root = one(m, GRAPH_SQRT, shifted(m, square, 1));
-    uint32_t near = one(m, GRAPH_LOG_PLUS_ONE, add(m, small, over(m, square, shifted(m, root, 1))));
+    uint32_t small = choose(m, is_near, size, number(m, x, 1));
+    uint32_t near = asinh_near(m, small, mul(m, small, small));
     uint32_t large = choose(m, is_near, number(m, x, 1), size);
     uint32_t far = shifted(m, one(m, GRAPH_LOG, large), M_LN2);
-    return mul(m, sign, choose(m, is_near, near, far));
+    uint32_t made = mul(m, sign, choose(m, is_near, near, far));
+    return choose(m, less(m, size, 1e-8), x, made);
 }
 
-/* log(x + sqrt((x + 1) (x - 1))): NaN below 1, to which -2 leads as what is less would, but for
- * overflow. */
+/* 2 asinh(sqrt((x - 1) / 2)): NaN below 1, and with an infinite slope at 1, as nothing is
+ * multiplied by the root, which is 0 there. */
 static uint32_t acosh_of(maker *m, uint32_t x) {
     uint32_t is_near = less(m, x, 1e9), two_of = number(m, x, 2);
-    uint32_t small = choose(m, is_near, two(m, GRAPH_MAXIMUM, x, number(m, x, -2)), two_of);
-    uint32_t below = shifted(m, small, -1);
-    uint32_t root = one(m, GRAPH_SQRT, mul(m, below, shifted(m, small, 1)));
-    uint32_t near = one(m, GRAPH_LOG_PLUS_ONE, add(m, below, root));
+    uint32_t half = scaled(m, shifted(m, choose(m, is_near, x, two_of), -1), 0.5);
+    uint32_t near = scaled(m, asinh_near(m, one(m, GRAPH_SQRT, half), half), 2);
     uint32_t far = shifted(m, one(m, GRAPH_LOG, choose(m, is_near, two_of, x)), M_LN2);
     return choose(m, is_near, near, far);
 }
