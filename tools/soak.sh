@@ -97,7 +97,7 @@ SHOAL_SLACK=1 MESON_TESTTHREADS=1 stage in_time "$build" wire_wrong wire_zmq_gue
 # Ten thousand workers that come and go under one session.
 SHOAL_CHURN=$(count 10000) stage churn "$build" churn
 # Three minutes of a program whose workers are slow; devices that fail at every call.
-SHOAL_SLOW_SECONDS=$(count 180) SHOAL_FAILURES=0 stage devices "$build" devices lag_failures
+SHOAL_SLOW_SECONDS=$(count 180) SHOAL_FAILURES=0 stage devices "$build" devices lag_failures opencl_failures cuda_failures
 # An hour of full load, over both transports.
 SHOAL_LOAD_SECONDS=$(count 3600) stage load "$build" full_load full_load_zmq
 # Small faults, planted one at a time, each of which the hunt has to find.
