@@ -102,6 +102,8 @@ SHOAL_INTERRUPTIONS=$(count 2000) SHOAL_THREAD_SECONDS=$(count 600) stage interr
 # Random programs whose checks fail, over slots and shares, and steps over which memory is flat.
 SHOAL_FAILING_SECONDS=$(count 300) SHOAL_PROGRAMS=$(count 9000) SHOAL_STEPS=$(count 100000) \
     stage programs "$build" failing_programs failing_programs_lag matrix training
+# Files of checkpoints that were changed.
+MUTATED=$(count 100000) stage checkpoints "$build" checkpoint pt_file
 # Clients at a time, none of which waits for long.
 SHOAL_UNFAIR=2 MESON_TESTTHREADS=1 stage fair "$build" load training
 # What has to come within a second or three, where nothing else runs.
