@@ -1,7 +1,7 @@
 """Workers come and go by the hundred under one long session, by signals and kills: values are right, and
 the memory of the hub, of a worker that stays and of the client is flat.
 
-SHOAL_CHURN says how many come and go (90).
+SHOAL_CHURN says how many come and go (60).
 """
 import os
 import random
@@ -16,7 +16,7 @@ import shoal
 from cluster import SHOAL, Pool
 from load_test import resident
 
-CHURN = int(os.environ.get("SHOAL_CHURN", "90"))
+CHURN = int(os.environ.get("SHOAL_CHURN", "60"))
 AT_ONCE = 3
 FLAT = 8 << 20  # that a process may grow by: four of the buffers that are kept for reuse, of huge pages
 

@@ -1,5 +1,5 @@
 """Random programs in which checks fail: what derives from a failed one fails with its line, all else has its value,
-whatever joins, stops and dies meanwhile. SHOAL_FAILING_SECONDS of each kind (4), from seed SHOAL_FAILING_SEED (1) on."""
+whatever joins, stops and dies meanwhile. SHOAL_FAILING_SECONDS of each kind (1.5), from seed SHOAL_FAILING_SEED (1) on."""
 import gc
 import os
 import random
@@ -13,7 +13,7 @@ import shoal
 from cluster import Pool
 from failing_programs import Program
 
-SECONDS = float(os.environ.get("SHOAL_FAILING_SECONDS", "4"))
+SECONDS = float(os.environ.get("SHOAL_FAILING_SECONDS", "1.5"))
 SEED = int(os.environ.get("SHOAL_FAILING_SEED", "1"))
 
 

@@ -1,6 +1,6 @@
 """Ctrl-C at any moment, and threads that share a session: the session lives, and values are right.
 
-SHOAL_INTERRUPTIONS says how many moments (40), SHOAL_THREAD_SECONDS how long threads work (4).
+SHOAL_INTERRUPTIONS says how many moments (24), SHOAL_THREAD_SECONDS how long threads work (2).
 """
 import contextlib
 import os
@@ -17,8 +17,8 @@ import shoal
 from cluster import SHOAL, Pool
 from shoal import hosted
 
-MOMENTS = int(os.environ.get("SHOAL_INTERRUPTIONS", "40"))
-SECONDS = float(os.environ.get("SHOAL_THREAD_SECONDS", "4"))
+MOMENTS = int(os.environ.get("SHOAL_INTERRUPTIONS", "24"))
+SECONDS = float(os.environ.get("SHOAL_THREAD_SECONDS", "2"))
 SIZE = 700
 
 

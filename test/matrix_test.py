@@ -1,7 +1,7 @@
 """Matrices over lists of slots: chosen by name, in shares that are given or measured, in every division and on mixed
 devices, against NumPy; what a chain of products moves; and products in files that are larger than the memory.
 
-ROUNDS: how many random programs the property test runs.
+SHOAL_PROGRAMS: how many random programs the property test runs (150).
 """
 import json
 import os
@@ -20,7 +20,7 @@ from slack import SLACK
 
 import shoal
 
-ROUNDS = int(os.environ.get("ROUNDS", "450"))
+ROUNDS = int(os.environ.get("SHOAL_PROGRAMS", "150"))
 
 
 def command(*args, code=0, **options):

@@ -173,13 +173,13 @@ def drafts(machine):
 
 def test_files_go_by_both_and_go_on(house, tmp_path):
     """A worker fetches a file by both networks, is killed in the middle, and goes on where it was."""
-    path, name, mib = tmp_path / "a.npy", "w1", 256
+    path, name, mib = tmp_path / "a.npy", "w1", 144
     np.save(path, np.random.default_rng(3).random((mib, 1 << 18), np.float32))
     machine, before = house.machines[name], house.received(name)
     house.begin(f"file {path} {name}")
     await_true(lambda: any(slot["worker"] == name and 0 < slot["fetched_bytes"] < slot["fetching_bytes"]
                            for slot in status(house.hub)["slots"]), 60, lambda: str(status(house.hub)))
-    assert re.search(rf"{name} fetches a file: \S+ MiB of 256 MiB are there", house.hub.run("status")[0])
+    assert re.search(rf"{name} fetches a file: \S+ MiB of 144 MiB are there", house.hub.run("status")[0])
     # By both, and more than is looked for below: what has come is counted in whole parts.
     await_true(lambda: (came := house.received(name) - before).min() > 2 << 20 and came.sum() > 32 << 20, 60,
                lambda: str(house.received(name) - before))

@@ -1,6 +1,6 @@
 """Workers that die, stop or are cut off: the call returns the right answer, or one clear error.
 
-SHOAL_ROUNDS: how many random losses (12, over `lag` 6). With SHOAL_TRANSPORT=zmq links are cut as well, by a proxy
+SHOAL_ROUNDS: how many random losses (9, with links that are cut 12: each fault in each kind of work; over `lag` 6). With SHOAL_TRANSPORT=zmq links are cut as well, by a proxy
 between a worker and the hub. With SHOAL_BACKEND=lag matrices are smaller: it multiplies by the
 reference's kernels. The times that recovery took are printed: pytest -s.
 """
@@ -25,8 +25,8 @@ from proxy import Proxy
 from slack import SLACK
 
 LAG = os.environ.get("SHOAL_BACKEND") == "lag"
-ROUNDS = int(os.environ.get("SHOAL_ROUNDS", "6" if LAG else "12"))
 ENCRYPTED = os.environ.get("SHOAL_TRANSPORT") == "zmq"
+ROUNDS = int(os.environ.get("SHOAL_ROUNDS", "6" if LAG else "12" if ENCRYPTED else "9"))
 NOTICED = 2.0 * SLACK  # seconds until a loss is known
 ERROR = 3.0 * SLACK    # seconds until a call that cannot go on has failed
 
@@ -250,7 +250,7 @@ def test_a_layout_that_names_the_lost(three):
 
 def test_two_of_three(three):
     rng = np.random.default_rng(4)
-    a = random_array(rng, side(1500), side(1500))
+    a = random_array(rng, side(1000), side(1000))
     t = shoal.tensor(a).place(axis=0)
     u = t @ t
     shoal.sync()
@@ -291,7 +291,7 @@ def test_between_panels():
 
 def test_all_die(three):
     rng = np.random.default_rng(5)
-    a = random_array(rng, side(1500), side(1500))
+    a = random_array(rng, side(1000), side(1000))
     t = shoal.tensor(a).place(axis=0)
     product = t @ t @ t @ t
     shoal.sync()
@@ -439,8 +439,8 @@ def test_cut(three):
         assert np.isfinite(largest)
         return shoal.status()
 
-    # Three times what may be made again, in at least as many programs as tell.
-    while busy < 6e9 or steps < 300:
+    # More than twice what may be made again, in at least as many programs as tell.
+    while busy < 4.5e9 or steps < 200:
         busy = max(slot.busy_ns for slot in more(10).slots)
     # Nothing is run again when the last value is one that was just copied; that cannot be so twice, as one product takes
     # far less than what may be made again.
@@ -462,7 +462,7 @@ def test_cut(three):
 
 def test_a_stopped_worker_wakes(three):
     rng = np.random.default_rng(8)
-    a = random_array(rng, side(1200), side(1200))
+    a = random_array(rng, side(600), side(600))
     t = shoal.tensor(a).place(axis=0)
     shoal.sync()
     product = t @ t @ t

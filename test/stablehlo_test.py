@@ -79,7 +79,7 @@ def adam(parameters, means, squares, gradients, step):
     return outputs
 
 
-MANY = [numbers(3, 1 + i % 29, seed=i) for i in range(200)]
+MANY = [numbers(3, 1 + i % 29, seed=i) for i in range(50)]
 POSITIVE = np.abs(X) + 0.1
 
 CASES = {

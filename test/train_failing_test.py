@@ -32,8 +32,8 @@ HEAVY = text_of(96)
 def long_window(seconds):
     """Steps of a window of HEAVY that takes about so long on a worker of this pool; no fewer than something is learned in."""
     told = Told()
-    Shepherd(settings(tau=300, outer_loop_steps=2), model=HEAVY, data=Data(), monitor=told).run()
-    return max(50, int(300 * seconds / told.of("round")[-1]["compute_seconds"]))
+    Shepherd(settings(tau=120, outer_loop_steps=2), model=HEAVY, data=Data(), monitor=told).run()
+    return max(50, int(120 * seconds / told.of("round")[-1]["compute_seconds"]))
 
 
 def begun(shepherd):
@@ -209,7 +209,7 @@ def test_the_hub_is_another_one(two):
 def test_the_hub_dies_and_nothing_is_lost(two, compression, fragments, overlap):
     """With checkpoints, and as many workers: from the last one on, the same losses bit for bit, whenever it dies."""
     rng, runs = np.random.default_rng(1), []
-    e = settings(workers=2, tau=400, outer_loop_steps=12 // fragments, schedule="cosine", compression=compression, fragments=fragments,
+    e = settings(workers=2, tau=150, outer_loop_steps=12 // fragments, schedule="cosine", compression=compression, fragments=fragments,
                  overlap=overlap, learning_rate=1e-4)
     for kills in (0, 4):
         told, kept = Told(), Kept()

@@ -1,6 +1,6 @@
 """Training on pools: memory stays flat, and clients that train at once do not disturb each other.
 
-SHOAL_STEPS: how many steps memory is watched over (10,000).
+SHOAL_STEPS: how many steps memory is watched over (3,000).
 """
 import json
 import os
@@ -16,7 +16,7 @@ from cluster import Pool
 from shoal import nn
 from slack import UNFAIR
 
-STEPS = int(os.environ.get("SHOAL_STEPS", "10000"))
+STEPS = int(os.environ.get("SHOAL_STEPS", "3000"))
 CLIENTS = 8
 ROOM = 48 << 20  # what may come and go: buffers of programs on their way
 

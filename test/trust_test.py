@@ -483,7 +483,7 @@ def test_load_is_no_death(site):
     spinners = [subprocess.Popen(["sh", "-c", "while :; do :; done"])
                 for _ in range(2 * len(os.sched_getaffinity(0)))]
     try:
-        end = time.monotonic() + float(os.environ.get("SHOAL_LOAD_SECONDS", "8"))
+        end = time.monotonic() + float(os.environ.get("SHOAL_LOAD_SECONDS", "4"))
         while time.monotonic() < end:
             subprocess.run([SHOAL, "matmul", path, path, "-o", path.replace("a.", "c."), "--force"],
                            check=True, capture_output=True, timeout=120,

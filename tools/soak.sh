@@ -74,6 +74,16 @@ while [ $first -lt "$(count 20)" ]; do
     first=$((first + 1))
 done
 SHOAL_HUNT=$(count 50000) stage hunt_pool "$build" hunt_pool hunt_pool_zmq
+# By IREE, a fifth; and random programs over OpenCL, as on a GPU.
+first=0
+while [ $first -lt "$(count 20)" ]; do
+    stage_command "iree_$first" env SHOAL_PYTHON="$build/venv/bin/python3" PYTHONPATH="$build/python" XDG_CACHE_HOME="$logs" \
+        "$build/test/conformance/conformance" iree --flushes 100 $first
+    first=$((first + 1))
+done
+with="env SHOAL_BACKEND=opencl SHOAL_OPENCL_AS=gpu POCL_CACHE_DIR=$logs XDG_CACHE_HOME=$logs"
+stage_hunt hunt_opencl "$build" api --count "$(count 400)"
+with=
 # All their kernels as CUDA has them.
 stage_command nvrtc env SHOAL_CUDA_LIBRARY="$standin" "$build/test/conformance/nvrtc" "$build/venv/lib/python3*/site-packages/nvidia/*/lib/libnvrtc.so.1?"
 with="$tools/sanitized.sh $build/asan address,undefined"
@@ -89,6 +99,11 @@ SHOAL_ROUNDS=$(count 1000) stage recovery "$build" recovery recovery_zmq
 # Members that mean harm, and interruptions.
 SHOAL_MALICE_SECONDS=$(count 120) SHOAL_FLOOD_SECONDS=10 SHOAL_SLOWDOWN=2 stage malice "$build" malice
 SHOAL_INTERRUPTIONS=$(count 2000) SHOAL_THREAD_SECONDS=$(count 600) stage interrupt "$build" interrupt
+# Random programs whose checks fail, over slots and shares, and steps over which memory is flat.
+SHOAL_FAILING_SECONDS=$(count 300) SHOAL_PROGRAMS=$(count 9000) SHOAL_STEPS=$(count 100000) \
+    stage programs "$build" failing_programs failing_programs_lag matrix training
+# Files of checkpoints that were changed.
+MUTATED=$(count 100000) stage checkpoints "$build" checkpoint pt_file
 # Clients at a time, none of which waits for long.
 SHOAL_UNFAIR=2 MESON_TESTTHREADS=1 stage fair "$build" load training
 # What has to come within a second or three, where nothing else runs.
@@ -97,7 +112,7 @@ SHOAL_SLACK=1 MESON_TESTTHREADS=1 stage in_time "$build" wire_wrong wire_zmq_gue
 # Ten thousand workers that come and go under one session.
 SHOAL_CHURN=$(count 10000) stage churn "$build" churn
 # Three minutes of a program whose workers are slow; devices that fail at every call.
-SHOAL_SLOW_SECONDS=$(count 180) SHOAL_FAILURES=0 stage devices "$build" devices lag_failures
+SHOAL_SLOW_SECONDS=$(count 180) SHOAL_FAILURES=0 stage devices "$build" devices lag_failures opencl_failures cuda_failures
 # An hour of full load, over both transports.
 SHOAL_LOAD_SECONDS=$(count 3600) stage load "$build" full_load full_load_zmq
 # Small faults, planted one at a time, each of which the hunt has to find.

@@ -1,5 +1,6 @@
 /* Tests of what picks elements out of a value that is cut: no more moves than is picked, wherever
  * that lies, and the rest of the value stays where it is. */
+#include "base/testing.h"
 #include "plan/lower_testing.h"
 
 enum { ROWS = 300, COLUMNS = 64, ROW = COLUMNS * 4 };
@@ -85,7 +86,7 @@ enum { PLACES = sizeof places / sizeof *places };
 static void boxes_are_found(void **state) {
     static const int64_t rows[] = {1, 2, 7, 130, ROWS - 1};
     for (uint32_t compute = 2; compute <= MOST_COMPUTE; compute++)
-        for (uint32_t i = 0; i < PLACES * 5; i++) {
+        for (uint32_t i = compute % STRIDE; i < PLACES * 5; i += STRIDE) {
             int64_t n = rows[i % 5];
             shoal_dtype dtype = i % 2 ? SHOAL_I64 : SHOAL_U64;
             uint32_t x = begin(compute);
@@ -100,7 +101,7 @@ static void boxes_are_found(void **state) {
 static void updates_are_spread(void **state) {
     static const int64_t rows[] = {1, 2, 7, 130, ROWS - 1};
     for (uint32_t compute = 2; compute <= MOST_COMPUTE; compute++)
-        for (uint32_t i = 0; i < PLACES * 5; i++) {
+        for (uint32_t i = compute % STRIDE; i < PLACES * 5; i += STRIDE) {
             int64_t n = rows[i % 5];
             uint32_t x = begin(compute), u = input(g, SHOAL_F32, 2, (int64_t[]){n, COLUMNS});
             uint32_t in_of[] = {x, u, index_at(places[i / 5], SHOAL_I32), index_at(0, SHOAL_I32)};

@@ -1,8 +1,8 @@
 /* Devices that fail: each call of a backend in turn, in each way. What comes out is right, since
  * another device has done it, or it is one clear error; nothing hangs, and nothing is left over.
  *
- * SHOAL_FAILURES: how many calls are tried of each way (40; 0: all); of those after which the
- * device stands still, 6 at most. */
+ * SHOAL_FAILURES: how many calls are tried of each way (40 over lag, 15 over drivers; 0: all); of
+ * those after which the device stands still, a sixth, and 6 at most. */
 #include "backend/gpu/gpu.h"
 #include "backend/registry.h"
 #include "base/clock.h"
@@ -39,14 +39,14 @@ static unsigned long most;    /* calls that are tried of each way; 0: all */
 static int open_device(void **state) {
     static const struct {
         const char *variable, *backend;
-        unsigned long opening;
-    } ways[] = {{"SHOAL_OPENCL_LIBRARY", "opencl", 3},
-                {"SHOAL_CUDA_LIBRARY", "cuda", 9},
-                {"SHOAL_BACKENDS", "lag", 1}};
+        unsigned long opening, most;
+    } ways[] = {{"SHOAL_OPENCL_LIBRARY", "opencl", 3, 15},
+                {"SHOAL_CUDA_LIBRARY", "cuda", 9, 15},
+                {"SHOAL_BACKENDS", "lag", 1, 40}};
     const char *count = getenv("SHOAL_FAILURES");
-    most = count ? strtoul(count, NULL, 10) : 40;
     size_t way = 0;
     while (way < 2 && !getenv(ways[way].variable)) way++;
+    most = count ? strtoul(count, NULL, 10) : ways[way].most;
     backend = ways[way].backend;
     opening = ways[way].opening;
     snprintf(mixed, sizeof mixed, "cpu,%s:0,ref", backend);
@@ -216,7 +216,8 @@ static void each_call(const char *devices, const char *how, bool leaves) {
     unsigned long opened = devices == mixed ? opening : 3 * opening; /* by the first calls */
     if (!strcmp(how, "refused")) opened = 0;
     unsigned long step = most && calls > most ? calls / most : 1;
-    for (unsigned long n = 1; n <= calls; n += step, tried++) {
+    static unsigned long turn; /* each begins at another call, so that together they try more */
+    for (unsigned long n = 1 + turn++ % step; n <= calls; n += step, tried++) {
         snprintf(text, sizeof text, "delay=20,fail=%lu,how=%s", n, how);
         shoal_status status = try(devices, text, NULL);
         if (status && n > opened) fail_msg("%s: %s", text, failure);
@@ -293,7 +294,7 @@ static void refused(void **state) {
 /* A device that stands still is given up; its process can end. */
 static void stuck(void **state) {
     setenv("SHOAL_DEVICE_PATIENCE", "1", 1);
-    most = most && most < 6 ? most : 6; /* each takes the second */
+    most = most && most < 36 ? (most + 5) / 6 : 6; /* each takes the second */
     each_way("stuck", true);
     unsetenv("SHOAL_DEVICE_PATIENCE");
 }

@@ -2,10 +2,10 @@
  *
  *   fuzz_NAME CORPUS [INPUT...]
  *
- * SHOAL_FUZZ_COUNT says how many (20,000), SHOAL_FUZZ_SEED which (1). The input that is being tried
- * is kept in the file crash-TARGET in the current folder, which is left behind when it ends the
- * program: give it as INPUT to run it alone. An input may take ten seconds and the memory that the
- * target states. */
+ * SHOAL_FUZZ_COUNT says how many (FUZZ_COUNT, see meson.build), SHOAL_FUZZ_SEED which (1). The
+ * input that is being tried is kept in the file crash-TARGET in the current folder, which is left
+ * behind when it ends the program: give it as INPUT to run it alone. An input may take ten seconds
+ * and the memory that the target states. */
 #include "fuzz.h"
 #include "memory.h"
 
@@ -194,7 +194,7 @@ int main(int argc, char **argv) {
     LLVMFuzzerTestOneInput(seeds[0].data, seeds[0].size); /* makes what is made once */
     for (size_t i = 0; i < seed_count; i++) try(seeds[i].data, seeds[i].size);
     int64_t held = memory_blocks();
-    uint64_t of_seeds = taken, count = number("SHOAL_FUZZ_COUNT", 20000);
+    uint64_t of_seeds = taken, count = number("SHOAL_FUZZ_COUNT", FUZZ_COUNT);
     state = number("SHOAL_FUZZ_SEED", 1) * UINT64_C(0x9e3779b97f4a7c15) | 1;
     taken = 0;
     uint8_t *data = malloc(MOST + 64);

@@ -112,14 +112,15 @@ def test_show(file, tmp_path):
     """A failure as Python is a program that runs, and gives what NumPy gives for the same graph."""
     text = run("show", file).stdout
     script = text[text.index("# as Python"):]
-    place = tmp_path / "program.py"
-    place.write_text(script)
-    subprocess.run([sys.executable, place], check=True, stdout=subprocess.DEVNULL)
+    if file == CORPUS[0]:
+        place = tmp_path / "program.py"
+        place.write_text(script)
+        subprocess.run([sys.executable, place], check=True, stdout=subprocess.DEVNULL)
+    results = []  # in this process, which has begun already
+    exec(script.replace("print(result)", "results.append(result.numpy()); print(result)"), {"results": results})
     if any(word in file.stem for word in OTHER_RESULTS):
         return
     told = subprocess.run([HUNT, "tell", file], stdout=subprocess.PIPE, check=True).stdout
     program = ways.Program(io.BytesIO(told))
-    results = []
-    exec(script.replace("print(result)", "results.append(result.numpy())"), {"results": results})
     for result, must in zip(results, golden.run(program.graph, program.inputs), strict=True):
         np.testing.assert_allclose(result, must, rtol=1e-5, atol=1e-6)

@@ -1,6 +1,6 @@
 """The hunt in pools of processes, left alone and with workers killed beside it.
 
-SHOAL_HUNT: how many programs (400); SHOAL_HUNT_SEED: which (0). With SHOAL_TRANSPORT=zmq links are encrypted.
+SHOAL_HUNT: how many programs (150); SHOAL_HUNT_SEED: which (0). With SHOAL_TRANSPORT=zmq links are encrypted.
 """
 import os
 import pathlib
@@ -15,7 +15,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 from cluster import Pool  # noqa: E402 (it is in the folder above)
 
 HUNT = os.environ["HUNT"]
-COUNT = int(os.environ.get("SHOAL_HUNT", "400"))
+COUNT = int(os.environ.get("SHOAL_HUNT", "150"))
 SEED = int(os.environ.get("SHOAL_HUNT_SEED", "0"))
 
 

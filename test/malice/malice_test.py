@@ -2,7 +2,7 @@
 hangs, no value of others changes, hub and workers stay small, and the log names the key.
 
 MALICE names the attacker (test/malice/malice.c). SHOAL_MALICE_SECONDS says how long each attack goes
-on (0.4), SHOAL_FLOOD_SECONDS how long those do whose effect on the speed of others is measured (3), and
+on (0.4), SHOAL_FLOOD_SECONDS how long those do whose effect on the speed of others is measured (1.5), and
 SHOAL_SLOWDOWN by how much others may be slower meanwhile (not looked at: the machine may be busy, and the
 honest client then pauses between its rounds, so that it leaves room for other tests).
 """
@@ -26,7 +26,7 @@ ATTACKS = ["outcomes", "values", "kinds", "flood", "boxes", "early", "orders", "
 BUDGET = 256 << 20  # that a process may grow by
 # And the hub, while one user takes all that it may: what is held, has begun, and waits.
 HUB_BUDGET = (512 + 192 + 192) << 20
-FLOOD_SECONDS = float(os.environ.get("SHOAL_FLOOD_SECONDS", "3"))
+FLOOD_SECONDS = float(os.environ.get("SHOAL_FLOOD_SECONDS", "1.5"))
 SLOWDOWN = float(os.environ.get("SHOAL_SLOWDOWN", "inf"))
 PAUSE = "0.02" if SLOWDOWN == float("inf") else "0"
 

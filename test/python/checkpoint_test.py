@@ -15,7 +15,7 @@ from peer import numpy_of, torch
 
 import shoal
 
-COUNT = int(os.environ.get("MUTATED", "20000"))
+COUNT = int(os.environ.get("MUTATED", "5000"))
 DTYPES = ["float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool"]
 
 

@@ -1,6 +1,7 @@
 /* Attention and its gradient on cpu against plain loops in double: sizes around those of blocks,
  * operands cut out of larger tensors and transposed, masks, lengths, hidden and broken rows; the
  * same bits on one thread and on three, and memory that does not grow by the square. */
+#include "base/testing.h"
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/run_testing.h"
 
@@ -211,7 +212,7 @@ static void check(const example *x, data *d) {
 /* A query per head, as in generating text: heads that share keys are one block. */
 static void test_one_query(void **state) {
     srand(8);
-    for (int i = 0; i < 40; i++) {
+    for (int i = 0; i < 40 / STRIDE; i++) {
         example x = {.b = 1 + rand() % 3,
                      .g = 1 + rand() % 6,
                      .s = 1,
@@ -237,7 +238,7 @@ static void test_random(void **state) {
     static const int64_t widths[] = {1, 3, 8, 16, 17, 32, 40, 64};
     static const double scales[] = {0.3, 1, -0.5, 0, 4};
     srand(7);
-    for (int i = 0; i < 150; i++) {
+    for (int i = 0; i < 150 / STRIDE; i++) {
         example x = {.b = 1 + rand() % 3,
                      .g = 1 + rand() % 3,
                      .s = sizes[rand() % 16],
@@ -290,10 +291,10 @@ static void test_rows(void **state) {
     drop(&d);
 }
 
-/* 8 heads of 2048 x 64: the scores alone would be 128 MiB. */
+/* 8 heads of 1024 x 64: the scores alone would be 32 MiB. */
 static void test_memory(void **state) {
     inputs in = {0};
-    int64_t dims[] = {8, 2048, 64};
+    int64_t dims[] = {8, 1024, 64};
     size_t bytes = (size_t)(dims[0] * dims[1] * dims[2]) * sizeof(float);
     void *zero = calloc(1, bytes);
     assert_non_null(zero);

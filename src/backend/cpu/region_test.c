@@ -5,6 +5,8 @@
 
 #ifdef __SANITIZE_THREAD__
 enum { GRAPHS = 30, PRODUCTS_LEFT_OUT = 20 };
+#elif defined __SANITIZE_ADDRESS__
+enum { GRAPHS = 70, PRODUCTS_LEFT_OUT = 3 };
 #else
 enum { GRAPHS = 200, PRODUCTS_LEFT_OUT = 0 };
 #endif
