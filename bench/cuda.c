@@ -7,20 +7,27 @@
  * Speaks the protocol of lib.Peer; each answer is the mean of as many as take about 100 ms, all
  * enqueued before the first is waited for. Numbers are random, as a device computes faster on
  * zeros. */
-#include "backend/cuda/library.h"
-#include "shoal/types.h"
-
+#include <dlfcn.h>
 #include <math.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-static const cuda_library *cuda;
-static cuda_stream *stream;
-static cublas_handle *cublas;
-static cuda_address places[3];
+/* Of CUDA's and cuBLAS's headers, which need not be there. */
+enum { F32 = 0, F64 = 1, F16 = 2, BF16 = 14, SUM_F32 = 68, SUM_F64 = 70, DEFAULT_ALGORITHM = -1 };
+typedef uint64_t address;
+static int (*init)(unsigned), (*device_get)(int *, int), (*retain)(void **, int), (*push)(void *),
+    (*allocate)(address *, size_t), (*upload)(address, const void *, size_t),
+    (*copy_async)(address, address, size_t, void *), (*stream_new)(void **, unsigned),
+    (*stream_wait)(void *), (*cublas_new)(void **), (*set_stream)(void *, void *),
+    (*gemm)(void *, int, int, int, int, int, const void *, address, int, int, long long, address,
+            int, int, long long, const void *, address, int, int, long long, int, int, int);
+
+static void *stream, *cublas;
+static address places[3];
 static size_t bytes[3];
 static int m, k, n, type, sums;
 
@@ -60,7 +67,7 @@ static void draw(unsigned char *out, size_t size) {
         memcpy(&bits, &f, 4);
         uint16_t half = (uint16_t)(bits >> 16); /* bf16 */
         /* f16, cut off; what is small is 0. */
-        if (type == CUBLAS_F16)
+        if (type == F16)
             half = (uint16_t)((bits >> 16 & 0x8000) |
                               (fabsf(f) < 1e-4F ? 0 : ((bits & 0x7fffffff) - 0x38000000) >> 13));
         memcpy(out + i, size == 2 ? (void *)&half : size == 4 ? (void *)&f : (void *)&d, size);
@@ -70,34 +77,48 @@ static void draw(unsigned char *out, size_t size) {
 static void fill(int place, size_t count, size_t size) {
     static unsigned char drawn[DRAWN];
     bytes[place] = count * size;
-    must(cuda->memory_new(&places[place], bytes[place] + DRAWN), "cuMemAlloc");
+    must(allocate(&places[place], bytes[place] + DRAWN), "cuMemAlloc");
     draw(drawn, size);
-    cuda_box box = {.from = {.kind = CUDA_KIND_HOST, .host = drawn, .pitch = DRAWN, .height = 1},
-                    .to = {.kind = CUDA_KIND_DEVICE, .pitch = DRAWN, .height = 1},
-                    .width = DRAWN,
-                    .height = 1,
-                    .depth = 1};
-    for (size_t at = 0; at < bytes[place]; at += DRAWN) {
-        box.to.device = places[place] + at;
-        must(cuda->copy_box(&box, stream), "cuMemcpy3DAsync");
-    }
-    must(cuda->stream_wait(stream), "cuStreamSynchronize");
+    for (size_t at = 0; at < bytes[place]; at += DRAWN)
+        must(upload(places[place] + at, drawn, DRAWN), "cuMemcpyHtoD");
+}
+
+static void *open_library(const char *variable, const char *name) {
+    const char *told = getenv(variable);
+    void *library = dlopen(told && *told ? told : name, RTLD_NOW);
+    if (!library) die(dlerror());
+    return library;
+}
+
+static void find(void *library, const char *symbol, void *function) {
+    void *found = dlsym(library, symbol);
+    if (!found) die(symbol);
+    memcpy(function, &found, sizeof found);
 }
 
 static void open_device(void) {
-    cuda_context *context;
+    void *context, *driver = open_library("SHOAL_CUDA_LIBRARY", "libcuda.so.1");
     int id;
-    if (cuda_open(&cuda)) die(shoal_error_message());
-    must(cuda->device_get(&id, 0), "cuDeviceGet");
-    must(cuda->context_retain(&context, id), "cuDevicePrimaryCtxRetain");
-    must(cuda->context_push(context), "cuCtxPushCurrent");
-    must(cuda->stream_new(&stream, CUDA_STREAM_NON_BLOCKING), "cuStreamCreate");
+    find(driver, "cuInit", &init);
+    find(driver, "cuDeviceGet", &device_get);
+    find(driver, "cuDevicePrimaryCtxRetain", &retain);
+    find(driver, "cuCtxPushCurrent_v2", &push);
+    find(driver, "cuMemAlloc_v2", &allocate);
+    find(driver, "cuMemcpyHtoD_v2", &upload);
+    find(driver, "cuMemcpyDtoDAsync_v2", &copy_async);
+    find(driver, "cuStreamCreate", &stream_new);
+    find(driver, "cuStreamSynchronize", &stream_wait);
+    must(init(0), "cuInit");
+    must(device_get(&id, 0), "cuDeviceGet");
+    must(retain(&context, id), "cuDevicePrimaryCtxRetain");
+    must(push(context), "cuCtxPushCurrent");
+    must(stream_new(&stream, 1), "cuStreamCreate");
 }
 
 /* ---- copies ---- */
 
 static void copy(void) {
-    must(cuda->copy(places[1], places[0], bytes[0], stream), "cuMemcpyDtoDAsync");
+    must(copy_async(places[1], places[0], bytes[0], stream), "cuMemcpyDtoDAsync");
 }
 
 static void start_copy(int side) {
@@ -109,11 +130,10 @@ static void start_copy(int side) {
 static void multiply(void) {
     static const double one_f64 = 1, zero_f64 = 0;
     static const float one = 1, zero = 0;
-    bool wide = type == CUBLAS_F64;
-    must(cuda->cublas.multiply(cublas, CUBLAS_N, CUBLAS_N, n, m, k,
-                               wide ? (const void *)&one_f64 : &one, places[1], type, n, 0,
-                               places[0], type, k, 0, wide ? (const void *)&zero_f64 : &zero,
-                               places[2], type, n, 0, 1, sums, CUBLAS_DEFAULT_ALGORITHM),
+    bool wide = type == F64;
+    must(gemm(cublas, 0, 0, n, m, k, wide ? (const void *)&one_f64 : &one, places[1], type, n, 0,
+              places[0], type, k, 0, wide ? (const void *)&zero_f64 : &zero, places[2], type, n, 0,
+              1, sums, DEFAULT_ALGORITHM),
          "cublasGemmStridedBatchedEx");
 }
 
@@ -122,20 +142,23 @@ static void start_products(const char *dtype) {
         const char *name;
         int type, sums;
         size_t size;
-    } types[] = {{"f32", CUBLAS_F32, CUBLAS_COMPUTE_F32, 4},
-                 {"f64", CUBLAS_F64, CUBLAS_COMPUTE_F64, 8},
-                 {"f16", CUBLAS_F16, CUBLAS_COMPUTE_F32, 2},
-                 {"bf16", CUBLAS_BF16, CUBLAS_COMPUTE_F32, 2}};
+    } types[] = {{"f32", F32, SUM_F32, 4},
+                 {"f64", F64, SUM_F64, 8},
+                 {"f16", F16, SUM_F32, 2},
+                 {"bf16", BF16, SUM_F32, 2}};
     size_t i = 0;
     while (i < 4 && strcmp(types[i].name, dtype)) i++;
     if (i == 4) die("DTYPE is f32, f64, f16 or bf16");
-    if (!cuda->has_cublas) die("there is no cuBLAS");
+    void *library = open_library("SHOAL_CUDA_CUBLAS", "libcublas.so.13");
+    find(library, "cublasCreate_v2", &cublas_new);
+    find(library, "cublasSetStream_v2", &set_stream);
+    find(library, "cublasGemmStridedBatchedEx", &gemm);
     type = types[i].type;
     sums = types[i].sums;
     const size_t counts[] = {(size_t)m * (size_t)k, (size_t)k * (size_t)n, (size_t)m * (size_t)n};
     for (int place = 0; place < 3; place++) fill(place, counts[place], types[i].size);
-    must(cuda->cublas.create(&cublas), "cublasCreate");
-    must(cuda->cublas.set_stream(cublas, stream), "cublasSetStream");
+    must(cublas_new(&cublas), "cublasCreate");
+    must(set_stream(cublas, stream), "cublasSetStream");
 }
 
 /* ---- all ---- */
@@ -143,7 +166,7 @@ static void start_products(const char *dtype) {
 static double time_of(void (*work)(void), int times) {
     double from = seconds();
     for (int i = 0; i < times; i++) work();
-    must(cuda->stream_wait(stream), "cuStreamSynchronize");
+    must(stream_wait(stream), "cuStreamSynchronize");
     return seconds() - from;
 }
 

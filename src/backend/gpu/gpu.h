@@ -8,7 +8,7 @@
  *
  * Reading order: this, device.c (opening and closing), memory.c, queue.c, build.c (kernels from
  * source, kept on disk), program.c (a graph as launches), kernel.c (what fuse formed), then the
- * launches of single nodes: product.c, index.c, custom.c.
+ * launches of single nodes: product.c, windows.c, index.c, custom.c.
  *
  * Locks: device->lock guards lists and counts; device->launching is held while kernels get their
  * arguments and are enqueued; device->building while kernels are made. Nothing waits for the device
@@ -320,6 +320,8 @@ void gpu_spread(const gpu_program *p, gpu_launch *launch, int64_t items);
 
 bool gpu_product_fits(const shoal_device *device, const shoal_graph *g, const shoal_node *node);
 shoal_status gpu_product_add(gpu_program *p, const shoal_node *node) SHOAL_CHECK_RESULT;
+bool gpu_windows_fits(const shoal_device *device, const shoal_graph *g, const shoal_node *node);
+shoal_status gpu_windows_add(gpu_program *p, const shoal_node *node) SHOAL_CHECK_RESULT;
 bool gpu_index_fits(const shoal_device *device, const shoal_graph *g, const shoal_node *node);
 shoal_status gpu_index_add(gpu_program *p, const shoal_node *node) SHOAL_CHECK_RESULT;
 bool gpu_custom_fits(const shoal_device *device, const shoal_graph *g, const shoal_node *node);

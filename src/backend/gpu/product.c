@@ -10,9 +10,11 @@
  *   with zeros, then a work-item makes the results of two panels in registers. For processors.
  *
  * Operands are any views; the result is dense: batch, rows, columns. Sums are in f32, or f64 for
- * f64; their order along k follows from the shape alone. */
-#include "backend/gpu/gpu.h"
-#include "backend/ref/ref.h"
+ * f64; their order along k follows from the shape alone.
+ *
+ * A convolution is such a product, too (windows.c), done directly or tiled: each element of the
+ * left side is found by the window that its row stands for, or is 0. */
+#include "backend/gpu/product.h"
 
 enum {
     TILE = 64,  /* tiled: results of a group along either side */
@@ -23,16 +25,6 @@ enum {
     MOST_GROUPS = 65535 /* along the second axis, of a launch for CUDA */
 };
 #define LONG_WORK 1e11 /* multiplications of one launch: a second or so */
-
-typedef struct product {
-    gpu_program *p;
-    const shoal_node *node;
-    ref_dot axes;
-    int64_t batch, m, n, k;
-    uint8_t dtype;
-    const char *number; /* the type of sums */
-    uint32_t args[3];   /* lhs, rhs, result */
-} product;
 
 static bool is_half(uint8_t dtype) { return dtype == SHOAL_F16 || dtype == SHOAL_BF16; }
 
@@ -45,7 +37,6 @@ static product product_of(gpu_program *p, const shoal_node *node) {
     const fuse_index lhs = fuse_index_of(&p->plan, node->inputs[0]);
     const fuse_index rhs = fuse_index_of(&p->plan, node->inputs[1]);
     product x = {.p = p,
-                 .node = node,
                  .dtype = p->g->values[node->first_output].type.dtype,
                  .args = {node->inputs[0], node->inputs[1], node->first_output}};
     x.axes = ref_dot_of_views(p->g, node, (const int64_t *const[2]){lhs.strides, rhs.strides});
@@ -89,6 +80,68 @@ static void render_element(const product *x, int side, const char *at, base_str 
         base_str_format(out, "x%d[%s]", side, at);
 }
 
+/* Coordinate number `i` of some axes. */
+static void render_coordinate(const ref_axes *axes, uint32_t i, const char *number, base_str *out) {
+    int64_t inner = 1;
+    for (uint32_t k = i + 1; k < axes->n; k++) inner *= axes->size[k];
+    base_str_format(out, axes->count < INT32_MAX ? "((u32)%s" : "(%s", number);
+    if (inner > 1) base_str_format(out, " / %lldu", (long long)inner);
+    if (inner * axes->size[i] < axes->count)
+        base_str_format(out, " %% %lldu", (long long)axes->size[i]);
+    base_str_text(out, ")");
+}
+
+/* Where the input lies that element `k` of the window of row `m` has, along spatial axis `i`:
+ * times in_gap. */
+static void render_place(const product *x, uint32_t i, const char *m, const char *k,
+                         base_str *out) {
+    const ref_windows_axis *axis = &x->windows->axis[i];
+    base_str_text(out, "((i64)");
+    render_coordinate(&x->axes.lhs_free, 1 + i, m, out);
+    base_str_format(out, " * %lld + (i64)", (long long)axis->stride);
+    render_coordinate(&x->axes.contracting, x->first_window + i, k, out);
+    base_str_format(out, " * %lld - (%lld))", (long long)axis->window_gap, (long long)axis->before);
+}
+
+/* Element (m, k) of the left side; x0 points to its batch's first. */
+static void render_left(const product *x, const char *m, const char *k, base_str *out) {
+    base_str at, place;
+    base_str_init(&at);
+    render_offset(&x->axes.lhs_free, 0, m, &at);
+    base_str_text(&at, " + ");
+    render_offset(&x->axes.contracting, 0, k, &at);
+    for (uint32_t i = 0; x->windows && i < x->windows->spatial; i++) {
+        const ref_windows_axis *axis = &x->windows->axis[i];
+        base_str_init(&place);
+        render_place(x, i, m, k, &place);
+        const char *text = place.data ? place.data : "0";
+        base_str_format(out, "%s%s >= 0 && %s / %lld < %lld", i ? " && " : "(", text, text,
+                        (long long)axis->in_gap, (long long)axis->in);
+        if (axis->in_gap > 1)
+            base_str_format(out, " && %s %% %lld == 0", text, (long long)axis->in_gap);
+        base_str_format(&at, " + %s / %lld * (i64)%lld", text, (long long)axis->in_gap,
+                        (long long)axis->in_step);
+        base_str_fini(&place);
+    }
+    if (x->windows && x->windows->spatial) base_str_text(out, " ? ");
+    render_element(x, 0, at.data ? at.data : "0", out);
+    if (x->windows && x->windows->spatial) base_str_text(out, " : 0)");
+    base_str_fini(&at);
+}
+
+/* Where element (b, m, n) of the result lies. */
+static void render_target(const product *x, base_str *out) {
+    if (!x->windows) {
+        base_str_format(out, "(b * %lld + m) * (i64)%lld + n", (long long)x->m, (long long)x->n);
+        return;
+    }
+    render_offset(&x->result[0], 0, "b", out);
+    base_str_text(out, " + ");
+    render_offset(&x->result[1], 0, "m", out);
+    base_str_text(out, " + ");
+    render_offset(&x->result[2], 0, "n", out);
+}
+
 static void render_result(const product *x, const char *at, const char *sum, base_str *out) {
     if (is_half(x->dtype))
         base_str_format(out, "y0[%s] = %s_of_f32(%s);\n", at,
@@ -129,37 +182,39 @@ static void render_head(const product *x, const char *kernel, base_str *out) {
 
 /* ---- direct ---- */
 
+/* Neighbours are columns; of a convolution rows, whose results lie together. */
 static shoal_status add_direct(const product *x) {
     gpu_launch *launch;
-    base_str text;
+    base_str text, at;
+    int64_t inner = x->windows ? x->m : x->n, outer = x->windows ? x->n : x->m;
     base_str_init(&text);
     render_mad(x, &text);
     render_head(x, "KERNEL", &text);
     base_str_format(&text,
-                    "ITEM_BEGIN\nconst i64 n = item %% %lld, m = item / %lld %% %lld, b = item / "
+                    "ITEM_BEGIN\nconst i64 %s = item %% %lld, %s = item / %lld %% %lld, b = item / "
                     "%lld;\nx0 += ",
-                    (long long)x->n, (long long)x->n, (long long)x->m, (long long)(x->n * x->m));
+                    x->windows ? "m" : "n", (long long)inner, x->windows ? "n" : "m",
+                    (long long)inner, (long long)outer, (long long)(x->n * x->m));
     render_offset(&x->axes.batch, 0, "b", &text);
-    base_str_text(&text, " + ");
-    render_offset(&x->axes.lhs_free, 0, "m", &text);
     base_str_text(&text, ";\nx1 += ");
     render_offset(&x->axes.batch, 1, "b", &text);
     base_str_text(&text, " + ");
     render_offset(&x->axes.rhs_free, 1, "n", &text);
-    base_str_format(&text,
-                    ";\n%s sum = 0;\nfor (i64 k = 0; k < %lld; k++) {\nconst %s p = ", x->number,
-                    (long long)x->k, x->number);
-    base_str at;
-    for (int side = 0; side < 2; side++) {
-        base_str_init(&at);
-        render_offset(&x->axes.contracting, side, "k", &at);
-        render_element(x, side, at.data ? at.data : "0", &text);
-        base_str_text(&text, side ? ";\n" : ", q = ");
-        base_str_fini(&at);
-    }
+    base_str_format(&text, " + %lld;\n%s sum = 0;\nfor (i64 k = 0; k < %lld; k++) {\nconst %s p = ",
+                    (long long)x->first_right, x->number, (long long)x->k, x->number);
+    render_left(x, "m", "k", &text);
+    base_str_text(&text, ", q = ");
+    base_str_init(&at);
+    render_offset(&x->axes.contracting, 1, "k", &at);
+    render_element(x, 1, at.data ? at.data : "0", &text);
+    base_str_fini(&at);
+    base_str_text(&text, ";\n");
     render_sum(x, "sum", "p", "q", &text);
     base_str_text(&text, "}\n");
-    render_result(x, "item", "sum", &text);
+    base_str_init(&at);
+    render_target(x, &at);
+    render_result(x, at.data ? at.data : "0", "sum", &text);
+    base_str_fini(&at);
     base_str_text(&text, "ITEM_END\n}\n");
     SHOAL_TRY(gpu_launch_new(x->p, &text, x->args, 2, 1, 0, &launch));
     gpu_spread(x->p, launch, x->batch * x->m * x->n);
@@ -183,10 +238,14 @@ static void render_bring(const product *x, int side, base_str *out) {
                     (long long)(side ? x->n : x->m), (long long)x->k);
     base_str at;
     base_str_init(&at);
-    render_offset(free, side, "free", &at);
-    base_str_text(&at, " + ");
-    render_offset(deep, side, "k", &at);
-    render_element(x, side, at.data ? at.data : "0", out);
+    if (side) {
+        render_offset(free, side, "free", &at);
+        base_str_text(&at, " + ");
+        render_offset(deep, side, "k", &at);
+        render_element(x, side, at.data ? at.data : "0", out);
+    } else {
+        render_left(x, "free", "k", out);
+    }
     base_str_text(out, " : 0;\n}\n");
     base_str_fini(&at);
 }
@@ -213,7 +272,7 @@ static shoal_status add_tiled(const product *x) {
     for (int side = 0; side < 2; side++) {
         base_str_format(&text, "x%d += ", side);
         render_offset(&x->axes.batch, side, "b", &text);
-        base_str_text(&text, ";\n");
+        base_str_format(&text, " + %lld;\n", side ? (long long)x->first_right : 0LL);
     }
     base_str_format(&text, "for (i64 k0 = 0; k0 < %lld; k0 += %d) {\n", (long long)x->k, DEPTH);
     render_bring(x, 0, &text);
@@ -230,9 +289,11 @@ static shoal_status add_tiled(const product *x) {
                     "const i64 m = m0 + r + 16 * i, n = n0 + c + 16 * j;\n"
                     "if (m < %lld && n < %lld) ",
                     EACH, EACH, (long long)x->m, (long long)x->n);
-    char at[96];
-    snprintf(at, sizeof at, "(b * %lld + m) * (i64)%lld + n", (long long)x->m, (long long)x->n);
-    render_result(x, at, "sums[i][j]", &text);
+    base_str at;
+    base_str_init(&at);
+    render_target(x, &at);
+    render_result(x, at.data ? at.data : "0", "sums[i][j]", &text);
+    base_str_fini(&at);
     base_str_text(&text, "}\n}\n");
     SHOAL_TRY(gpu_launch_new(x->p, &text, x->args, 2, 1, 0, &launch));
     launch->items = 1;
@@ -504,11 +565,20 @@ static bool as_matrices(const product *x, gpu_matrices *out) {
 
 /* ---- which ---- */
 
+static bool is_worth(const product *x) {
+    double work = (double)x->m * (double)x->n * (double)x->k * (double)x->batch;
+    return shoal_dtype_kind((shoal_dtype)x->dtype) == 'f' && work >= WORTH;
+}
+
+shoal_status gpu_product_by_us(const product *x) {
+    bool tiles = is_worth(x) && x->m >= ROWS / 2 && x->n >= ROWS / 2 && !x->p->device->is_cpu &&
+                 x->p->device->most_local >= DEPTH * DEPTH;
+    return tiles ? add_tiled(x) : add_direct(x);
+}
+
 shoal_status gpu_product_add(gpu_program *p, const shoal_node *node) {
     const product x = product_of(p, node);
-    double work = (double)x.m * (double)x.n * (double)x.k;
-    bool floats = shoal_dtype_kind((shoal_dtype)x.dtype) == 'f';
-    if (!floats || work * (double)x.batch < WORTH) return add_direct(&x);
+    if (!is_worth(&x)) return add_direct(&x);
     if ((x.m == 1 || x.n == 1) && !p->device->is_cpu) {
         bool fits;
         shoal_status status = add_reduction(&x, &fits);
@@ -517,7 +587,6 @@ shoal_status gpu_product_add(gpu_program *p, const shoal_node *node) {
     gpu_matrices matrices;
     if (p->device->multiplies && as_matrices(&x, &matrices))
         return gpu_launch_multiply(p, x.args, &matrices);
-    if (x.m < ROWS / 2 || x.n < ROWS / 2) return add_direct(&x);
-    if (p->device->is_cpu) return add_panels(&x);
-    return p->device->most_local < DEPTH * DEPTH ? add_direct(&x) : add_tiled(&x);
+    if (p->device->is_cpu && x.m >= ROWS / 2 && x.n >= ROWS / 2) return add_panels(&x);
+    return gpu_product_by_us(&x);
 }
