@@ -95,6 +95,37 @@ def test_a_language_model_trains_as_on_the_processor(tmp_path, capsys):
     assert each == int(each) and 0 < each < 250
 
 
+PICTURES = """
+import numpy as np
+import shoal
+from shoal import functional, nn, optim
+rng = np.random.default_rng(0)
+net = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.MaxPool2d(3, 2, padding=1), nn.Conv2d(8, 8, 3, groups=8),
+                    nn.ReLU(), nn.AvgPool2d(2), nn.Flatten(), nn.Linear(8 * 4, 10))
+net.load_state_dict({name: shoal.tensor((0.2 * rng.standard_normal(tuple(value.shape))).astype("f4"))
+                     for name, value in net.state_dict().items()})
+optimizer = optim.SGD(net.parameters(), lr=0.05)
+x, y = rng.standard_normal((5, 3, 12, 13)).astype("f4"), rng.integers(0, 10, 5)
+for _ in range(4):
+    optimizer.zero_grad()
+    loss = functional.cross_entropy(net(shoal.tensor(x)), shoal.tensor(y))
+    loss.backward()
+    optimizer.step()
+    print(loss.item())
+"""
+
+
+@pytest.mark.skipif(BACKEND != "cuda", reason="of devices with many lanes; opencl is a processor here, which cpu serves better")
+def test_a_convolutional_net_trains_as_on_the_processor():
+    on_processor = run(PICTURES, SHOAL_BACKEND="cpu")
+    found = run(PICTURES)
+    assert found.returncode == 0, found.stderr
+    expected = [float(line) for line in on_processor.stdout.split()]
+    assert [float(line) for line in found.stdout.split()] == pytest.approx(expected, rel=1e-4)
+    assert len(expected) == 4 and expected[-1] < expected[0]
+    assert set(re.findall(r"hands work to cpu: (.*)", found.stderr)) <= {"it has no random", "it has no in_range"}
+
+
 def test_a_language_model_trains_likewise_on_a_device_that_is_late():
     expected = losses(2, SHOAL_BACKEND="cpu")
     assert losses(2, SHOAL_BACKEND="lag") == pytest.approx(expected, rel=1e-4)
