@@ -101,6 +101,7 @@ static int number(const char *variable, int otherwise) {
 }
 
 int standin_capability(void) { return number("STANDIN_CAPABILITY", 80); }
+int standin_threads(void) { return number("STANDIN_THREADS", STANDIN_MOST_THREADS); }
 
 #define CALL(name, ...)                                                                            \
     SHOAL_API cuda_code name(__VA_ARGS__);                                                         \
@@ -129,7 +130,7 @@ CALL(cuDeviceTotalMem_v2, size_t *bytes, int device) {
 
 CALL(cuDeviceGetAttribute, int *value, int what, int device) {
     switch (what) {
-    case CUDA_MOST_THREADS: *value = 1024; break;
+    case CUDA_MOST_THREADS: *value = standin_threads(); break;
     case CUDA_MOST_PITCH: *value = number("STANDIN_PITCH", INT32_MAX); break;
     case CUDA_UNITS: *value = 4; break;
     case CUDA_MAJOR: *value = standin_capability() / 10; break;

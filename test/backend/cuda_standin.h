@@ -9,8 +9,9 @@
  * faults_tell("fail=N,how=now|late|lost|stuck"): which call fails (0: none), and how: it returns
  * that there is no memory; what it has enqueued fails; it returns that the device is gone; what it
  * has enqueued never ends. STANDIN_DEVICES: how many there are (1). STANDIN_CAPABILITY: of which
- * compute capability (80). STANDIN_COUNT names a file to which the numbers of launches and of
- * products by cuBLAS are written at the end of the process. */
+ * compute capability (80). STANDIN_THREADS: of a block at most (1024). STANDIN_COUNT names a file
+ * to which the numbers of launches and of products by cuBLAS are written at the end of the process.
+ */
 #ifndef CUDA_STANDIN_H
 #define CUDA_STANDIN_H
 
@@ -21,6 +22,7 @@
 #include <stdlib.h>
 
 #define STANDIN_OFFSET (UINT64_C(1) << 56)
+enum { STANDIN_MOST_THREADS = 1024 };
 
 /* Errors that only this returns. */
 enum {
@@ -38,6 +40,7 @@ bool standin_fails(cuda_code *code);
 void standin_count(int by);
 void standin_count_launch(bool is_product);
 int standin_capability(void);
+int standin_threads(void);
 
 /* Where a device address lies on the host: ends the process if so many bytes do not lie in one
  * block of memory. */

@@ -321,17 +321,17 @@ CALL(cuModuleGetFunction, cuda_function **function, cuda_module *module, const c
 
 /* ---- threads of a block ---- */
 
-enum { MOST_THREADS = 1024, STACK = 64 << 10 };
+enum { STACK = 64 << 10 };
 
 /* One launch at a time: what its threads share is static. */
 static pthread_mutex_t running = PTHREAD_MUTEX_INITIALIZER;
 static struct {
     const standin_kernel *kernel;
     void **arguments;
-    ucontext_t outside, threads[MOST_THREADS];
+    ucontext_t outside, threads[STANDIN_MOST_THREADS];
     char *stacks;
     unsigned now;
-    bool ended[MOST_THREADS];
+    bool ended[STANDIN_MOST_THREADS];
     bool alone; /* the threads of this launch meet no barrier: they are called as they are */
 } work;
 
@@ -404,7 +404,7 @@ static void run_block(const unsigned *size) {
 void standin_run(const standin_kernel *kernel, const unsigned *grid, const unsigned *block,
                  void **arguments) {
     pthread_mutex_lock(&running);
-    if (!work.stacks) work.stacks = malloc((size_t)MOST_THREADS * STACK);
+    if (!work.stacks) work.stacks = malloc((size_t)STANDIN_MOST_THREADS * STACK);
     work.kernel = kernel;
     work.arguments = arguments;
     work.alone = false;
@@ -443,7 +443,7 @@ CALL(cuLaunchKernel, cuda_function *f, unsigned grid_x, unsigned grid_y, unsigne
      cuda_stream *stream, void **arguments, void **extra) {
     unsigned n = f->kernel.n_arguments;
     if (!grid_x || !grid_y || !block_x || !block_y || grid_x > INT32_MAX || grid_y > UINT16_MAX ||
-        block_x * block_y > MOST_THREADS || grid_z != 1 || block_z != 1 || n > 256)
+        block_x * block_y > (unsigned)standin_threads() || grid_z != 1 || block_z != 1 || n > 256)
         return STANDIN_INVALID_VALUE;
     launch *l = malloc(sizeof *l + n * sizeof *l->values);
     if (!l) return CUDA_OUT_OF_MEMORY;

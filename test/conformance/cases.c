@@ -218,6 +218,9 @@ static void large_reductions(uint8_t d) {
         reduce_one(TYPE(d, 39, 50), INTS(DIMENSIONS, 1), bodies[b], true);
         reduce_one(TYPE(d, 70, 9, 65), INTS(DIMENSIONS, 0, 2), bodies[b], true);
         reduce_one(TYPE(d, 7, 300, 35), INTS(DIMENSIONS, 1), bodies[b], true);
+        reduce_one(TYPE(d, 0, 64), INTS(DIMENSIONS, 1), bodies[b], true);
+        reduce_one(TYPE(d, 64, 0), INTS(DIMENSIONS, 0), bodies[b], true);
+        reduce_one(TYPE(d, 40, 0, 64), INTS(DIMENSIONS, 0, 2), bodies[b], true);
     }
 }
 

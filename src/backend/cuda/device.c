@@ -78,7 +78,7 @@ static void describe(cuda_device *d) {
     device->most = memory_of(cuda, d->id);
     device->loads = 48; /* of a kernel's parameters there are 4 KiB at least */
     device->most_local = (size_t)attribute(cuda, d->id, CUDA_MOST_THREADS);
-    device->local = 128;
+    device->local = device->most_local < 128 ? device->most_local : 128;
     d->most_pitch = (size_t)attribute(cuda, d->id, CUDA_MOST_PITCH);
     d->uses_tf32 = asks_for_tf32();
     device->identity = identity_of(d);

@@ -15,6 +15,7 @@ enum {
     WIDEST = 1024,     /* work-items of a group at most */
     BUSY = 1024,       /* work-items that a unit should have at least */
     MOST_KEPT = 24,    /* registers in which a work-item keeps what several passes read */
+    MOST_TEXT = 768,   /* steps of iterations that are written out, which compilers take time for */
     LEAST_REDUCED = 16 /* elements that are worth a group */
 };
 
@@ -69,22 +70,62 @@ static bool lies_across(const fuse_kernel *k) {
     return across > along;
 }
 
+/* About how many steps a compiler makes of an operation on floats: some have slow paths for large
+ * operands. */
+static int64_t steps_of(const fuse_operation *op) {
+    if (shoal_dtype_kind((shoal_dtype)op->dtype) != 'f') return 4;
+    switch (op->op) {
+    case GRAPH_SINE:
+    case GRAPH_COSINE:
+    case GRAPH_TAN:
+    case GRAPH_POWER:
+    case GRAPH_ATAN2:
+    case GRAPH_REMAINDER: return 40;
+    case GRAPH_TANH:
+    case GRAPH_ERF:
+    case GRAPH_GELU:
+    case GRAPH_GELU_GRADIENT:
+    case GRAPH_LOG:
+    case GRAPH_LOG_PLUS_ONE:
+    case GRAPH_EXPONENTIAL_MINUS_ONE:
+    case GRAPH_CBRT: return 16;
+    case GRAPH_EXPONENTIAL:
+    case GRAPH_LOGISTIC:
+    case GRAPH_SILU:
+    case GRAPH_SILU_GRADIENT:
+    case GRAPH_SQRT:
+    case GRAPH_RSQRT:
+    case GRAPH_DIVIDE: return 8;
+    default: return 2;
+    }
+}
+
+/* How many iterations may be written out; each pass computes again what it needs. */
+static int64_t most_each(const fuse_kernel *k) {
+    int64_t steps = 1;
+    for (uint32_t i = 0; i < k->n_operations; i++)
+        if (k->operations[i].inner || !k->passes) steps += steps_of(&k->operations[i]);
+    return MOST_TEXT / (steps * (k->passes ? k->passes : 1));
+}
+
 /* How many iterations are read at once, of `count` that a work-item has. */
 static uint32_t each_of(const fuse_kernel *k, int64_t count) {
     size_t bytes = 0;
     for (uint32_t i = 0; i < k->n_loads; i++)
         if (is_new(k, &k->loads[i])) bytes += shoal_dtype_size(k->loads[i].dtype);
-    int64_t each = bytes ? AHEAD / (int64_t)bytes : MOST_EACH / 2;
+    int64_t each = bytes ? AHEAD / (int64_t)bytes : MOST_EACH / 2, most = most_each(k);
+    if (each > most) each = most;
     return (uint32_t)power_of_two(each < count ? each : count, 1, MOST_EACH);
 }
 
 /* How many iterations of a lane fit its registers, where several passes read again. */
 static int64_t most_kept(const fuse_kernel *k) {
-    int64_t words = 0;
+    int64_t words = 0, most = most_each(k);
     for (uint32_t i = 0; i < k->n_loads; i++)
         if (k->loads[i].inner && is_memory(&k->loads[i]))
-            words += k->loads[i].dtype == SHOAL_F64 || k->loads[i].dtype == SHOAL_I64 ? 2 : 1;
-    return k->passes > 1 ? MOST_KEPT / (words ? words : 1) : 0;
+            words += ((int64_t)shoal_dtype_size(k->loads[i].dtype) + 3) / 4;
+    int64_t kept = k->passes > 1 ? MOST_KEPT / (words ? words : 1) : 0;
+    return kept < most ? kept : most;
 }
 
 /* All that a lane has, where these are no more; else 0. */
@@ -112,7 +153,7 @@ static void choose_group(const shoal_device *device, const fuse_kernel *k, layou
         x->lanes = power_of_two(count / 4, 1, most / x->wide);
     } else if (count < 4 * WARP) {
         x->lanes = power_of_two(count, 1, WARP);
-        x->wide = power_of_two(items, 1, 4 * WARP / x->lanes);
+        x->wide = power_of_two(items, 1, (most < 4 * WARP ? most : 4 * WARP) / x->lanes);
     } else {
         /* What several passes read again is in a cache where few groups are under way. */
         size_t enough = k->passes > 1 || items < device->units ? most : 8 * WARP;
@@ -124,6 +165,7 @@ static void choose_group(const shoal_device *device, const fuse_kernel *k, layou
 
 static void choose_slices(const shoal_device *device, const fuse_kernel *k, layout *x) {
     int64_t items = fuse_items(k), groups = (items + (int64_t)x->wide - 1) / (int64_t)x->wide;
+    if (!groups) return;
     int64_t busy = (int64_t)device->units * BUSY / (groups * (int64_t)(x->lanes * x->wide));
     int64_t most = fuse_reduced_count(k) / (2 * (int64_t)x->lanes * x->work.each);
     uint32_t reductions = 0;

@@ -100,7 +100,9 @@ static void describe(opencl_device *own) {
     /* A buffer is a pointer and a number; a formed kernel has up to so many results, too. */
     uint64_t room = opencl_number(cl, id, CL_DEVICE_MAX_PARAMETER_SIZE);
     device->loads = room > 2048 ? 48 : room < 256 ? 6 : (uint32_t)(room / 40);
+    /* Of a kernel with many registers some drivers take no larger groups. */
     device->most_local = (size_t)opencl_number(cl, id, CL_DEVICE_MAX_WORK_GROUP_SIZE);
+    if (device->most_local > 256) device->most_local = 256;
     device->local = device->most_local < 128 ? device->most_local : 128;
     if (!device->local) device->local = 1;
     device->identity = identity_of(own);
