@@ -84,6 +84,8 @@ done
 with="env SHOAL_BACKEND=opencl SHOAL_OPENCL_AS=gpu POCL_CACHE_DIR=$logs XDG_CACHE_HOME=$logs"
 stage_hunt hunt_opencl "$build" api --count "$(count 400)"
 with=
+# The reference against NumPy, every case.
+stage_command golden "$build/venv/bin/python3" "$tools/../test/conformance/golden.py" "$build/test/conformance/conformance"
 # All their kernels as CUDA has them.
 stage_command nvrtc env SHOAL_CUDA_LIBRARY="$standin" "$build/test/conformance/nvrtc" "$build/venv/lib/python3*/site-packages/nvidia/*/lib/libnvrtc.so.1?"
 with="$tools/sanitized.sh $build/asan address,undefined"

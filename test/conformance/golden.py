@@ -1,4 +1,4 @@
-"""Compares the reference backend with NumPy: golden.py CONFORMANCE_EXECUTABLE.
+"""Compares the reference backend with NumPy: golden.py CONFORMANCE_EXECUTABLE [EVERY]: each EVERYth case.
 
 The executable writes its cases with the reference's results; each is computed again here, with
 bfloat16 and the rounding to it written out by hand, and compared as the case says.
@@ -355,13 +355,16 @@ def agrees(case, name, result, want):
 def main():
     process = subprocess.Popen([sys.argv[1], "--cases"], stdout=subprocess.PIPE)
     stream, passed, failed, seen = process.stdout, 0, 0, {}
+    every, number = int(sys.argv[2]) if len(sys.argv) > 2 else 1, 0
     np.seterr(all="ignore")
     while line := stream.readline():
         case = json.loads(line)
         graph = case["graph"]
         inputs, outputs = ([graph["values"][v] for v in graph[k]] for k in ("inputs", "outputs"))
         arrays = [decode(stream.read(bytes_of(kind)), kind) for kind in inputs + outputs]
-        n = len(inputs)
+        n, number = len(inputs), number + 1
+        if number % every:
+            continue
         want = run(graph, arrays[:n])
         for op in {node["op"] for node in graph["nodes"]}:
             seen[op] = seen.get(op, 0) + 1
