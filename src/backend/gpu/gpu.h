@@ -8,7 +8,7 @@
  *
  * Reading order: this, device.c (opening and closing), memory.c, queue.c, build.c (kernels from
  * source, kept on disk), program.c (a graph as launches), kernel.c (what fuse formed), then the
- * launches of single nodes: product.c, windows.c, index.c, custom.c.
+ * launches of single nodes: product.c, windows.c, index.c, random.c, custom.c.
  *
  * Locks: device->lock guards lists and counts; device->launching is held while kernels get their
  * arguments and are enqueued; device->building while kernels are made. Nothing waits for the device
@@ -324,6 +324,8 @@ bool gpu_windows_fits(const shoal_device *device, const shoal_graph *g, const sh
 shoal_status gpu_windows_add(gpu_program *p, const shoal_node *node) SHOAL_CHECK_RESULT;
 bool gpu_index_fits(const shoal_device *device, const shoal_graph *g, const shoal_node *node);
 shoal_status gpu_index_add(gpu_program *p, const shoal_node *node) SHOAL_CHECK_RESULT;
+bool gpu_random_fits(const shoal_graph *g, const shoal_node *node);
+shoal_status gpu_random_add(gpu_program *p, const shoal_node *node) SHOAL_CHECK_RESULT;
 bool gpu_custom_fits(const shoal_device *device, const shoal_graph *g, const shoal_node *node);
 shoal_status gpu_custom_add(gpu_program *p, const shoal_node *node) SHOAL_CHECK_RESULT;
 shoal_status gpu_kernel_add(gpu_program *p, const fuse_kernel *k) SHOAL_CHECK_RESULT;

@@ -26,7 +26,8 @@ static bool has_types(const shoal_device *device, const shoal_graph *g, const sh
 static bool is_own(const shoal_device *device, const shoal_graph *g, const shoal_node *node) {
     return has_types(device, g, node) &&
            (gpu_product_fits(device, g, node) || gpu_windows_fits(device, g, node) ||
-            gpu_index_fits(device, g, node) || gpu_custom_fits(device, g, node));
+            gpu_index_fits(device, g, node) || gpu_random_fits(g, node) ||
+            gpu_custom_fits(device, g, node));
 }
 
 bool gpu_supports(shoal_device *device, const shoal_graph *g, const shoal_node *node) {
@@ -136,6 +137,7 @@ void gpu_spread(const gpu_program *p, gpu_launch *launch, int64_t items) {
 static shoal_status add_node(gpu_program *p, const shoal_node *node) {
     if (gpu_product_fits(p->device, p->g, node)) return gpu_product_add(p, node);
     if (gpu_windows_fits(p->device, p->g, node)) return gpu_windows_add(p, node);
+    if (node->op == GRAPH_RANDOM) return gpu_random_add(p, node);
     if (node->op == GRAPH_CUSTOM) return gpu_custom_add(p, node);
     return gpu_index_add(p, node);
 }
