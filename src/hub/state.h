@@ -145,9 +145,9 @@ typedef struct hub_value {
 /* A program as lowered for given layouts of its inputs. */
 typedef struct hub_variant {
     uint64_t number; /* of the lowered programs, at the workers */
-    base_str key;    /* epoch and input layouts: compared in full */
+    base_str key;    /* epoch, input layouts and more: compared in full */
     plan_result plan;
-    uint32_t n_moved; /* inputs that leave the client's memory: input and extra output */
+    uint32_t n_moved; /* values that leave the client's memory: first input and extra output */
     uint32_t (*moved)[2];
     bool *sent;
     uint64_t held;
