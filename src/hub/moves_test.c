@@ -196,11 +196,57 @@ static void test_one_twice_lost(void **state) {
     }
 }
 
+/* Two were made of what has been let go of, and are lost; then there is one worker. Both are made
+ * again, one after the other: until then the copy stays, and no longer. */
+static void test_made_again_alone(void **state) {
+    pool *p = *state;
+    for (uint64_t k = 1; k < 3; k++) twice(p, 5, X, k);
+    finish_all(p);
+    let_go(p, X);
+    lose_other(p);
+    assert_int_equal(at_client(p), BYTES);
+    for (uint64_t k = 1; k < 3; k++) {
+        assert_true(value_of(p, k)->absent);
+        twice(p, 5, k, k + 10);
+        finish_all(p);
+        assert_there(p, k);
+        assert_there(p, k + 10);
+    }
+    let_go(p, 1);
+    assert_int_equal(at_client(p), BYTES);
+    let_go(p, 2);
+    assert_int_equal(at_client(p), 0);
+    twice(p, 5, X + 1, 21); /* nothing else could be made again of what is new */
+    finish_all(p);
+    assert_there(p, 21);
+    assert_int_equal(at_client(p), 0);
+}
+
+/* There is no room for the copy, and that is what is said. */
+static void test_made_again_without_room(void **state) {
+    pool *p = *state;
+    for (uint64_t k = 1; k < 3; k++) twice(p, 5, X, k);
+    finish_all(p);
+    let_go(p, X);
+    lose_other(p);
+    client_of(p)->spare = 0;
+    twice(p, 5, 1, 11);
+    finish_all(p);
+    assert_there(p, 11);
+    assert_int_equal(at_client(p), 0);
+    twice(p, 5, 2, 12);
+    finish_all(p);
+    assert_int_equal(value_of(p, 2)->status, SHOAL_LOST);
+    assert_non_null(strstr(value_of(p, 2)->error, "its client had no room for a copy"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_one_twice, setup_roomy, teardown),
         cmocka_unit_test_setup_teardown(test_one_twice_fails, setup_roomy, teardown),
         cmocka_unit_test_setup_teardown(test_one_twice_lost, setup_roomy, teardown),
+        cmocka_unit_test_setup_teardown(test_made_again_alone, setup_roomy, teardown),
+        cmocka_unit_test_setup_teardown(test_made_again_without_room, setup_roomy, teardown),
     };
     return cmocka_run_group_tests_name("moves", tests, NULL, NULL);
 }
