@@ -63,13 +63,13 @@ static bool is_checked(const hub_record *record) {
     return checked;
 }
 
-/* What is there already, or nobody needs, is made for nothing. */
+/* What is there already, or has a copy, or nobody needs, is made for nothing. */
 static shoal_status list_outputs(hub *h, hub_instance *instance) {
     const hub_record *record = instance->record;
     const shoal_type *types = record->program->types + record->n_inputs;
     for (uint32_t o = 0; o < record->n_outputs; o++) {
         hub_value *value = record->outputs[o];
-        if (!value || !value->absent || value->status != SHOAL_OK)
+        if (!value || !value->absent || value->kept || value->status != SHOAL_OK)
             SHOAL_TRY(hub_value_scratch(h, record->session, &types[o], &value));
         instance->outputs[o] = value;
         value->checked = instance->checked ? instance->id : 0;

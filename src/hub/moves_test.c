@@ -102,6 +102,12 @@ static void finish_all(pool *p) {
     assert_null(p->h->first);
 }
 
+static void finish(pool *p, const hub_instance *instance) {
+    Shoal__Done done = SHOAL__DONE__INIT;
+    done.instance = instance->id;
+    for (int m = 0; m < MEMBERS; m++) deliver(p, m, SHOAL__KIND__DONE, &done.base);
+}
+
 static void let_go(pool *p, uint64_t k) {
     uint64_t number = number_of(p, k);
     Shoal__Release release = SHOAL__RELEASE__INIT;
@@ -196,6 +202,46 @@ static void test_one_twice_lost(void **state) {
     }
 }
 
+/* One that has gone through shows that what it moved in was there, though the program is not
+ * through that made it: that is lost, and the copy is not. */
+static void test_came(void **state) {
+    pool *p = *state;
+    submit_of(p, 5, true, false, (uint64_t[]){X, X + 1}, 2, 1);
+    twice(p, 6, 1, 11);
+    finish(p, p->h->first->next);
+    assert_true(value_of(p, 1)->counted);
+    lose_other(p);
+    assert_int_equal(value_of(p, 1)->kept, number_of(p, 1));
+    finish_all(p);
+    twice(p, 6, 1, 12);
+    finish_all(p);
+    assert_there(p, 1);
+    assert_there(p, 2);
+    assert_there(p, 12);
+}
+
+/* One of two results is made again; of the other there is a copy, from which others are made. */
+static void test_copy_of_another(void **state) {
+    pool *p = *state;
+    submit_of(p, 5, true, false, (uint64_t[]){X, X + 1}, 2, 1);
+    twice(p, 6, 1, 11);
+    finish_all(p);
+    let_go(p, 1);
+    lose_other(p);
+    twice(p, 6, 2, 12);
+    assert_int_equal(p->h->first->purpose, HUB_REMADE);
+    twice(p, 6, 11, 13);
+    hub_rerun(p->h, p->h->first, "one cannot reach another");
+    finish_all(p);
+    assert_there(p, 12);
+    assert_there(p, 13);
+    assert_int_equal(value_of(p, 1)->kept, number_of(p, 1));
+    const uint64_t all[] = {X, X + 1, 2, 11, 12, 13};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) let_go(p, all[i]);
+    assert_int_equal(at_client(p), 0);
+    assert_int_equal(p->h->values.count, 0);
+}
+
 /* Two were made of what has been let go of, and are lost; then there is one worker. Both are made
  * again, one after the other: until then the copy stays, and no longer. */
 static void test_made_again_alone(void **state) {
@@ -240,11 +286,38 @@ static void test_made_again_without_room(void **state) {
     assert_non_null(strstr(value_of(p, 2)->error, "its client had no room for a copy"));
 }
 
+/* Results that the client's memory was to have when a member is lost, of which the first is read by
+ * others: they are made again under the numbers by which they will be there. */
+static void test_never_came(void **state) {
+    pool *p = *state;
+    for (int how = 0; how < 4; how++) {
+        bool reads = how & 1, again = how & 2;
+        submit_of(p, 5, true, reads, (uint64_t[]){X, X + 1}, 2, 1);
+        assert_true(hub_value_at_client(client_of(p), value_of(p, 1)));
+        twice(p, 6, 1, 11);
+        if (again) let_go(p, 1);
+        lose_other(p);
+        const hub_value *value = value_of(p, 1);
+        assert_true(value->stored != value->kept);
+        assert_int_equal(value->users, 2);
+        finish_all(p);
+        if (!again) assert_there(p, 1);
+        assert_there(p, 2);
+        assert_there(p, 11);
+        assert_int_equal(teardown(state), 0);
+        assert_int_equal(setup_roomy(state), 0);
+        p = *state;
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_one_twice, setup_roomy, teardown),
         cmocka_unit_test_setup_teardown(test_one_twice_fails, setup_roomy, teardown),
         cmocka_unit_test_setup_teardown(test_one_twice_lost, setup_roomy, teardown),
+        cmocka_unit_test_setup_teardown(test_never_came, setup_roomy, teardown),
+        cmocka_unit_test_setup_teardown(test_came, setup_roomy, teardown),
+        cmocka_unit_test_setup_teardown(test_copy_of_another, setup_roomy, teardown),
         cmocka_unit_test_setup_teardown(test_made_again_alone, setup_roomy, teardown),
         cmocka_unit_test_setup_teardown(test_made_again_without_room, setup_roomy, teardown),
     };
