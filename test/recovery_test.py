@@ -233,6 +233,41 @@ def test_released_inputs_are_remade(three):
     assert shoal.status().values <= 1
 
 
+def test_one_upload_for_two(three):
+    """A function that was recorded with two is given one twice; its copy in the client's memory is there after a loss."""
+    rng = np.random.default_rng(7)
+    a = rng.integers(-2, 3, (300, 300)).astype("f4")
+
+    @shoal.compile(replay=True)
+    def step(x, y):
+        return x @ y - x
+    u, v = shoal.tensor(a), shoal.tensor(a)
+    for _ in range(2):
+        assert np.array_equal(step(u, v).numpy(), a @ a - a)
+    x = shoal.tensor(a)
+    made = step(x, x)
+    assert np.array_equal(made.numpy(), a @ a - a)
+    three.worker(1).kill()
+    three.await_losses(1)
+    assert np.array_equal(x.numpy(), a) and np.array_equal((made + x).numpy(), a @ a)
+
+
+def test_made_again_by_the_last(three):
+    """Several values of one upload that has gone are lost, and one worker is left: all are made again, one after another."""
+    a = np.random.default_rng(8).integers(-2, 3, (600, 600)).astype("f4")
+    x, made = shoal.tensor(a), []
+    for k in range(4):
+        made.append(x * (k + 1) + 1)
+        made[-1].start()  # what is recorded together is one program
+    shoal.sync()
+    del x
+    for i in (0, 2):
+        three.worker(i).kill()
+    three.await_losses(2)
+    for k, value in enumerate(made):
+        assert np.array_equal(value.numpy(), a * (k + 1) + 1)
+
+
 def test_a_layout_that_names_the_lost(three):
     """Programs go on that were recorded for slots which are gone; shares stay what they were."""
     rng = np.random.default_rng(3)

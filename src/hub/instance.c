@@ -63,13 +63,13 @@ static bool is_checked(const hub_record *record) {
     return checked;
 }
 
-/* What is there already, or nobody needs, is made for nothing. */
+/* What is there already, or has a copy, or nobody needs, is made for nothing. */
 static shoal_status list_outputs(hub *h, hub_instance *instance) {
     const hub_record *record = instance->record;
     const shoal_type *types = record->program->types + record->n_inputs;
     for (uint32_t o = 0; o < record->n_outputs; o++) {
         hub_value *value = record->outputs[o];
-        if (!value || !value->absent || value->status != SHOAL_OK)
+        if (!value || !value->absent || value->kept || value->status != SHOAL_OK)
             SHOAL_TRY(hub_value_scratch(h, record->session, &types[o], &value));
         instance->outputs[o] = value;
         value->checked = instance->checked ? instance->id : 0;
@@ -296,15 +296,18 @@ static void tell_in_time(hub_peer *client) {
 
 /* ---- counting in ---- */
 
-/* A copy of what has moved stays in the client's memory while there is room, or while an instance
- * that was given the other may have to begin anew. */
+/* A copy of what has moved stays in the client's memory while there is room and it may be needed,
+ * or while an instance that was given the other may have to begin anew. Where one worker is left,
+ * what was lost with others may still be made again of it, after the other copy has been let go of.
+ */
 static void settle_moves(hub *h, const hub_instance *instance, const hub_peer *client) {
     for (uint32_t m = 0; instance->variant && m < instance->variant->n_moved; m++) {
         const uint32_t *moved = instance->variant->moved[m];
         hub_value *value = instance->record->inputs[moved[0]];
         if (value->stored != instance->output_ids[moved[1]]) continue; /* it is home again */
         hub_value_count(h, value);
-        bool stays = hub_recovers(h) && client->kept <= client->spare;
+        bool needed = hub_recovers(h) || value->remakes;
+        bool stays = needed && client->kept <= client->spare;
         if (!stays && !value->donated_to) hub_value_unkeep(h, value);
     }
 }

@@ -65,6 +65,8 @@ void hub_record_adopt(hub *h, hub_record *record) {
         record->outputs[o]->origin = record;
         record->refs++;
     }
+    for (uint32_t i = 0; i < record->n_inputs; i++) record->inputs[i]->remakes += !record->adopted;
+    record->adopted = true;
 }
 
 static void bury(hub *h, hub_record *record) {
@@ -75,6 +77,7 @@ static void bury(hub *h, hub_record *record) {
     }
     for (uint32_t i = 0; i < record->n_inputs; i++) {
         record->inputs[i]->holds--;
+        record->inputs[i]->remakes -= record->adopted;
         hub_value_settle(h, record->inputs[i]);
     }
     hub_let_go(record->program->user, held(record->program));

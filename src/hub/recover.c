@@ -130,6 +130,11 @@ static void abandon_outputs(hub *h, hub_instance *instance) {
     for (uint32_t o = 0; o < instance->record->n_outputs; o++) {
         hub_value *value = instance->outputs[o];
         value->donated_to = 0;
+        /* A program behind it was to move it in from the client's memory, where it never was. */
+        bool moves = value->kept && value->kept == instance->output_ids[o] && !value->counted;
+        if (moves && hub_value_home(h, value) != SHOAL_OK)
+            base_log(BASE_DEBUG, "hub", "%s", shoal_error_message());
+        hub_value_uncount(h, value); /* no copy of it is there to be kept */
         if (instance->program->home[o])
             hub_value_nowhere(h, value);
         else

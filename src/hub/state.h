@@ -125,7 +125,8 @@ typedef struct hub_value {
     bool absent;               /* no layout: it is nowhere, or kept */
     bool counted;              /* as memory that its slots use */
     struct hub_record *origin; /* how it was made; NULL: not to be made again */
-    uint32_t holds;            /* records that read it */
+    uint32_t holds;            /* records that read it, */
+    uint32_t remakes;          /* and those of them by which others may be made again */
     base_str data;  /* of a small one, which lies on all devices: sent with each run that uses it */
     uint64_t epoch; /* in which those devices were all there are */
     uint32_t users; /* instances that read or write it and are not through */
@@ -145,9 +146,9 @@ typedef struct hub_value {
 /* A program as lowered for given layouts of its inputs. */
 typedef struct hub_variant {
     uint64_t number; /* of the lowered programs, at the workers */
-    base_str key;    /* epoch and input layouts: compared in full */
+    base_str key;    /* epoch, input layouts and more: compared in full */
     plan_result plan;
-    uint32_t n_moved; /* inputs that leave the client's memory: input and extra output */
+    uint32_t n_moved; /* values that leave the client's memory: first input and extra output */
     uint32_t (*moved)[2];
     bool *sent;
     uint64_t held;
@@ -199,6 +200,7 @@ typedef struct hub_record {
     bool wanted;         /* to be run again: while a way back is looked for */
     bool read;           /* while loops are looked through: what it reads has been counted */
     bool bound;          /* what it makes is bound, and not made again */
+    bool adopted;        /* what it makes may be made again by it */
     struct hub_record *next_dying;
 } hub_record;
 

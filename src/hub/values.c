@@ -202,7 +202,7 @@ shoal_status hub_value_home(hub *h, hub_value *value) {
 void hub_value_drop(hub *h, hub_value *value) {
     if (value->absent) return;
     hub_peer *client = base_map_get(&h->sessions, value->session);
-    if (value->holds && client && !value->data.size && !value->kept &&
+    if (value->counted && value->holds && client && !value->data.size && !value->kept &&
         hub_value_at_client(client, value) &&
         client->kept + base_type_bytes(&value->type) <= client->spare)
         hub_value_keep(h, value, value->stored);

@@ -173,15 +173,32 @@ static shoal_status place_attrs(base_arena *arena, const plan_layout *layout, sh
     return SHOAL_OK;
 }
 
-/* Lists the inputs that move in from a client. */
+/* The first input that is the same value as input i, of those that were asked for with this map. */
+static shoal_status first_of(const hub_value *const *inputs, uint32_t i, base_map *firsts,
+                             uint32_t *out) {
+    uint64_t value = (uint64_t)(uintptr_t)inputs[i];
+    uintptr_t first = (uintptr_t)base_map_get(firsts, value);
+    *out = first ? (uint32_t)(first - 1) : i;
+    return first ? SHOAL_OK : base_map_set(firsts, value, (void *)((uintptr_t)i + 1));
+}
+
+/* Lists the inputs that move in from a client. A value that is several of them moves once; `as`
+ * gets, per input, the one that is read in its place. */
 static shoal_status find_moves(const hub *h, const shoal_graph *g, const hub_value *const *inputs,
-                               bool moves, hub_variant *variant) {
+                               bool moves, hub_variant *variant, uint32_t *as) {
+    base_map firsts;
+    base_map_init(&firsts);
     variant->moved = calloc((size_t)g->n_inputs + 1, sizeof *variant->moved);
-    if (!variant->moved) return base_fail(SHOAL_NO_MEMORY, "no memory to plan");
-    for (uint32_t i = 0; i < g->n_inputs; i++)
-        if (at_home(h, inputs[i]) && (moves || computed_with(g, g->inputs[i])))
-            variant->moved[variant->n_moved++][0] = i;
-    return SHOAL_OK;
+    shoal_status status =
+        variant->moved ? SHOAL_OK : base_fail(SHOAL_NO_MEMORY, "no memory to plan");
+    for (uint32_t i = 0; status == SHOAL_OK && i < g->n_inputs; i++) {
+        as[i] = i;
+        if (!at_home(h, inputs[i]) || (!moves && !computed_with(g, g->inputs[i]))) continue;
+        status = first_of(inputs, i, &firsts, &as[i]);
+        if (as[i] == i) variant->moved[variant->n_moved++][0] = i;
+    }
+    base_map_fini(&firsts);
+    return status;
 }
 
 static bool binds(const shoal_node *node) {
@@ -302,9 +319,9 @@ static shoal_status replace_place(const plan_pool *pool, const shoal_node *node,
 }
 
 /* The graph for the pool as it is: with a `place` behind each input that moves, whose result is an
- * output more, and without slots that are gone. */
+ * output more and read for each input that is the same value, and without slots that are gone. */
 static shoal_status adapt(const hub *h, const shoal_graph *g, const plan_pool *pool,
-                          hub_variant *variant, graph *to) {
+                          const uint32_t *as, hub_variant *variant, graph *to) {
     base_arena *arena = graph_arena(to);
     uint32_t *map = base_arena_array(arena, uint32_t, g->n_values);
     if (!map) return SHOAL_NO_MEMORY;
@@ -319,6 +336,7 @@ static shoal_status adapt(const hub *h, const shoal_graph *g, const plan_pool *p
         SHOAL_TRY(graph_add(to, GRAPH_PLACE, &map[value], 1, attrs, 3, NULL, 0, &map[value]));
         variant->moved[m][1] = map[value];
     }
+    for (uint32_t i = 0; i < g->n_inputs; i++) map[g->inputs[i]] = map[g->inputs[as[i]]];
     for (uint32_t n = 0; n < g->n_nodes; n++) {
         const shoal_node *node = &g->nodes[n];
         uint32_t *operands = base_arena_array(arena, uint32_t, node->n_inputs), first;
@@ -383,14 +401,15 @@ static shoal_status lower(hub *h, const hub_program *program, const shoal_graph 
     plan_pool pool;
     graph *adapting = NULL;
     plan_layout *layouts = base_arena_array(arena, plan_layout, g->n_inputs);
-    if (!layouts) return SHOAL_NO_MEMORY;
+    uint32_t *as = base_arena_array(arena, uint32_t, g->n_inputs);
+    if (!layouts || !as) return SHOAL_NO_MEMORY;
     for (uint32_t i = 0; i < g->n_inputs; i++) layouts[i] = inputs[i]->layout;
     SHOAL_TRY(hub_pool(h, program->session, arena, &pool));
     bool bound = program->binds;
     for (uint32_t i = 0; i < g->n_inputs; i++) bound |= inputs[i]->bound;
     if (bound) SHOAL_TRY(confine(g, inputs, arena, &pool, layouts));
     pool.patience = patience(g, &pool);
-    SHOAL_TRY(find_moves(h, g, inputs, program->moves, variant));
+    SHOAL_TRY(find_moves(h, g, inputs, program->moves, variant, as));
     if (program->loops && variant->n_moved)
         return base_fail(SHOAL_INTERNAL, "an operand of a loop has not moved in");
     shoal_status status = SHOAL_OK;
@@ -399,7 +418,7 @@ static shoal_status lower(hub *h, const hub_program *program, const shoal_graph 
         adapted = names_gone_slot(h, &g->nodes[n]);
     if (adapted) {
         status = graph_new(HUB_PLAN_LIMIT, &adapting);
-        if (status == SHOAL_OK) status = adapt(h, g, &pool, variant, adapting);
+        if (status == SHOAL_OK) status = adapt(h, g, &pool, as, variant, adapting);
         if (status == SHOAL_OK) g = graph_data(adapting);
     }
     if (status == SHOAL_OK) status = wanted_layouts(&pool, program, g, arena, &wanted);
@@ -447,19 +466,31 @@ static shoal_status hold(hub *h, const hub_program *program, hub_variant *varian
     return SHOAL_OK;
 }
 
+/* What a plan depends on: of inputs that may move in also which are the same value. */
+static shoal_status make_key(const hub *h, const hub_value *const *inputs, uint32_t n,
+                             base_str *key) {
+    base_map firsts;
+    base_map_init(&firsts);
+    base_str_bytes(key, &h->epoch, sizeof h->epoch);
+    base_str_bytes(key, &h->speeds, sizeof h->speeds);
+    shoal_status status = SHOAL_OK;
+    for (uint32_t i = 0; status == SHOAL_OK && i < n; i++) {
+        base_str_bytes(key, &inputs[i]->bound, sizeof inputs[i]->bound);
+        status = plan_layout_encode(&inputs[i]->layout, key);
+        if (status != SHOAL_OK || !at_home(h, inputs[i])) continue;
+        uint32_t first;
+        status = first_of(inputs, i, &firsts, &first);
+        base_str_bytes(key, &first, sizeof first);
+    }
+    base_map_fini(&firsts);
+    return status == SHOAL_OK ? base_str_status(key) : status;
+}
+
 shoal_status hub_variant_find(hub *h, hub_program *program, const hub_value *const *inputs,
                               hub_variant **out) {
     base_str key;
     base_str_init(&key);
-    base_str_bytes(&key, &h->epoch, sizeof h->epoch);
-    base_str_bytes(&key, &h->speeds, sizeof h->speeds);
-    shoal_status status = SHOAL_OK;
-    uint32_t n_inputs = program->n_inputs;
-    for (uint32_t i = 0; status == SHOAL_OK && i < n_inputs; i++) {
-        base_str_bytes(&key, &inputs[i]->bound, sizeof inputs[i]->bound);
-        status = plan_layout_encode(&inputs[i]->layout, &key);
-    }
-    if (status == SHOAL_OK) status = base_str_status(&key);
+    shoal_status status = make_key(h, inputs, program->n_inputs, &key);
     for (size_t i = 0; status == SHOAL_OK && i < program->variants.count; i++) {
         hub_variant *variant = program->variants.data[i];
         if (variant->broken || variant->key.size != key.size ||

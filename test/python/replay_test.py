@@ -492,3 +492,31 @@ def test_a_failure_leaves_what_came_with_it(replay):
                 result.numpy()
     with pytest.raises(shoal.OutOfRangeError):
         shoal.sync()
+
+
+def test_one_upload_for_two():
+    """It is where it was when the program fails, and its copy in the client's memory goes with it."""
+    a, good = np.arange(90_000, dtype="f4").reshape(300, 300) % 7, np.arange(300, dtype="f4")
+
+    @shoal.compile(replay=True)
+    def step(x, y, labels):
+        return (x + y).cross_entropy((labels * 1).to(shoal.int32), reduction="none") * 2
+
+    def at_client():
+        return sum(slot.bytes for slot in shoal.status().slots if not slot.compute)
+
+    u, v = shoal.tensor(a), shoal.tensor(a)
+    want = step(u, v, shoal.tensor(good)).numpy()
+    assert np.array_equal(step(u, v, shoal.tensor(good)).numpy(), want)
+    before = at_client()
+    for _ in range(3):
+        x = shoal.tensor(a)
+        with pytest.raises(shoal.OutOfRangeError, match="index 300"):
+            step(x, x, shoal.tensor(good + 1)).numpy()
+        assert np.array_equal(x.numpy(), a) and np.array_equal((x + x).numpy(), a + a)
+        x = shoal.tensor(a)
+        assert np.array_equal(step(x, x, shoal.tensor(good)).numpy(), want)
+    del x
+    with pytest.raises(shoal.OutOfRangeError):
+        shoal.sync()
+    assert at_client() <= before
