@@ -1,4 +1,4 @@
-/* Waits that are interrupted, as by Ctrl-C, and threads that share a session. */
+/* Waits that are interrupted, as by Ctrl-C, threads that share a session, and what is let go of. */
 #include "api/state.h"
 
 #include "api/testing.h"
@@ -173,6 +173,67 @@ static void test_a_loop_after_a_wait(void **state) {
     shoal_session_close(&s);
 }
 
+static atomic_int lent;
+
+static void give_back(void *context) {
+    free(context);
+    lent--;
+}
+
+/* A vector of this process's memory, without a copy. */
+static shoal_tensor *lend(shoal_session *s, float of) {
+    enum { COUNT = 1 << 10 };
+    float *data = malloc(COUNT * sizeof *data);
+    shoal_tensor *x;
+    assert_non_null(data);
+    for (int i = 0; i < COUNT; i++) data[i] = of;
+    lent++;
+    ok(shoal_tensor_borrow(s, SHOAL_F32, 1, (int64_t[]){COUNT}, data, give_back, data, &x));
+    return x;
+}
+
+static void read_as(shoal_tensor *x, float want) {
+    float out[1 << 10];
+    ok(shoal_read(x, out, sizeof out));
+    for (int i = 0; i < 1 << 10; i++) assert_true(out[i] == want);
+}
+
+static void await_lent(int n) {
+    for (int i = 0; i < 60000 && lent != n; i++) rest(1);
+    assert_int_equal(lent, n);
+}
+
+/* What is uploaded and let go of is given back, whether or not a program comes; all but what
+ * somebody holds, or what is recorded reads. */
+static void test_uploads_let_go_of(void **state) {
+    (void)state;
+    shoal_session *s = open_session();
+    for (int round = 0; round < 2; round++) {
+        shoal_tensor *many[64], *held = NULL, *sum = NULL;
+        for (int i = 0; i < 64; i++) many[i] = lend(s, (float)i);
+        ok(shoal_add(many[20], many[30], &sum));
+        held = shoal_tensor_retain(many[40]);
+        for (int i = 0; i < 64; i++) shoal_tensor_free(&many[i * 37 % 64]);
+        if (!round) await_lent(3); /* nothing is sent meanwhile */
+        read_as(sum, 50);
+        shoal_tensor_free(&sum);
+        await_lent(1);
+        read_as(held, 40);
+        ok(shoal_add(held, held, &sum));
+        shoal_tensor_free(&held);
+        read_as(sum, 80);
+        shoal_tensor_free(&sum);
+        await_lent(0);
+    }
+    /* Of what is recorded, nobody holds the result any more. */
+    shoal_tensor *x = lend(s, 1), *y;
+    ok(shoal_negate(x, &y));
+    shoal_tensor_free(&x);
+    shoal_tensor_free(&y);
+    await_lent(0);
+    shoal_session_close(&s);
+}
+
 typedef struct holder {
     shoal_session *session;
     atomic_bool holds, let_go;
@@ -235,6 +296,7 @@ int main(void) {
         cmocka_unit_test(test_again_after_an_interruption),
         cmocka_unit_test(test_nobody_waits_with_the_lock),
         cmocka_unit_test(test_a_loop_after_a_wait),
+        cmocka_unit_test(test_uploads_let_go_of),
         cmocka_unit_test(test_forked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

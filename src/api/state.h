@@ -195,7 +195,8 @@ struct shoal_session {
         uint64_t value;
         shoal_type type;
         const void *data; /* in place until the value is released */
-    } * uploads;          /* values the hub has not heard of */
+        bool withdrawn;   /* while those are taken out that were given back */
+    } * uploads;          /* values the hub has not heard of, by number */
     size_t n_uploads, room_uploads;
     BASE_VEC(api_program) programs;
     uint64_t clock;

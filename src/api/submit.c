@@ -138,12 +138,51 @@ static shoal_status mark_live(const shoal_session *session, bool **needed) {
     return SHOAL_OK;
 }
 
-/* Whether the hub can let go of it now: it has heard of it, which it has not of uploads and what
- * is numbered after the first of them, and what is recorded does not need it. */
-static bool can_go(const shoal_session *session, uint64_t value, const bool *needed) {
+/* Whether what live handles depend on, as marked, has the value as an input. */
+static bool is_read(const shoal_session *session, uint64_t value, const bool *needed) {
     uintptr_t input = (uintptr_t)base_map_get(&session->inputs, value);
-    return !(session->n_uploads && value >= session->uploads[0].value) &&
-           !(input && needed[input - 1]);
+    return input && needed[input - 1];
+}
+
+static int by_value(const void *key, const void *upload) {
+    uint64_t value = *(const uint64_t *)key, other = ((const struct api_upload *)upload)->value;
+    return (value > other) - (value < other);
+}
+
+/* NULL: the hub has heard of it. Uploads are listed as they are numbered. */
+static struct api_upload *find_upload(const shoal_session *session, uint64_t value) {
+    if (!session->n_uploads) return NULL;
+    return bsearch(&value, session->uploads, session->n_uploads, sizeof *session->uploads,
+                   by_value);
+}
+
+/* Uploads that were given back before a program has used them, and that nothing recorded reads, are
+ * gone at once: the hub need never hear of them, and their memory would wait for a program that may
+ * not come. */
+static shoal_status withdraw(shoal_session *session) {
+    size_t kept = 0, left = 0;
+    bool *needed;
+    if (!session->n_uploads || !session->released.count) return SHOAL_OK;
+    SHOAL_TRY(mark_live(session, &needed));
+    for (size_t i = 0; i < session->released.count; i++) {
+        uint64_t value = session->released.data[i];
+        struct api_upload *upload = find_upload(session, value);
+        if (upload && !is_read(session, value, needed))
+            upload->withdrawn = true;
+        else
+            session->released.data[kept++] = value;
+    }
+    free(needed);
+    if (kept == session->released.count) return SHOAL_OK;
+    session->released.count = kept;
+    for (size_t i = 0; i < session->n_uploads; i++) {
+        if (session->uploads[i].withdrawn)
+            worker_withdraw(session->worker, session->uploads[i].value);
+        else
+            session->uploads[left++] = session->uploads[i];
+    }
+    session->n_uploads = left;
+    return SHOAL_OK;
 }
 
 /* What was given back usually goes with the next program. Now it goes alone, as far as it can. */
@@ -151,11 +190,12 @@ static shoal_status send_released(shoal_session *session) {
     uint64_t *values = session->released.data;
     size_t n = 0;
     bool *needed;
+    SHOAL_TRY(withdraw(session));
     if (!session->released.count) return SHOAL_OK;
     SHOAL_TRY(mark_live(session, &needed));
     for (size_t i = 0; i < session->released.count; i++) {
         uint64_t value = values[i];
-        if (!can_go(session, value, needed)) continue;
+        if (find_upload(session, value) || is_read(session, value, needed)) continue;
         values[i] = values[n];
         values[n++] = value;
     }

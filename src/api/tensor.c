@@ -29,7 +29,7 @@ static shoal_status note_upload(shoal_session *session, uint64_t value, const sh
         !base_vec_grow((void **)&session->uploads, &session->room_uploads,
                        sizeof *session->uploads))
         return SHOAL_NO_MEMORY;
-    session->uploads[session->n_uploads++] = (struct api_upload){value, *type, data};
+    session->uploads[session->n_uploads++] = (struct api_upload){value, *type, data, false};
     return SHOAL_OK;
 }
 

@@ -17,6 +17,12 @@ shoal_status worker_offer(worker *w, uint64_t value, const shoal_type *type, con
     return piece ? SHOAL_OK : SHOAL_NO_MEMORY;
 }
 
+void worker_withdraw(worker *w, uint64_t value) {
+    pthread_mutex_lock(&w->lock);
+    worker_piece_forget(&w->slots[w->n_slots - 1], value);
+    pthread_mutex_unlock(&w->lock);
+}
+
 shoal_status worker_expect(worker *w, uint64_t value, void *data, size_t bytes) {
     worker_expected *expected = calloc(1, sizeof *expected);
     if (!expected) return base_fail(SHOAL_NO_MEMORY, "no memory to read a value");

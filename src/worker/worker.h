@@ -82,6 +82,8 @@ void worker_set_client(worker *w, const worker_client *client);
 shoal_status worker_offer(worker *w, uint64_t value, const shoal_type *type, const void *data,
                           const model_map *map, void (*release)(void *context),
                           void *context) SHOAL_CHECK_RESULT;
+/* Gives back the memory of a value that was offered and that no program was submitted with. */
+void worker_withdraw(worker *w, uint64_t value);
 /* Makes a file known by its digest, for programs that read from it here or at other members. Its
  * map need not stay open: it is opened again when it is needed. */
 shoal_status worker_offer_file(worker *w, const uint8_t *digest,
