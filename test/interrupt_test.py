@@ -234,6 +234,41 @@ def test_what_is_not_read_does_not_fail_others(session):
     assert total.tolist() == [2, 4, 6, 8]
 
 
+@pytest.mark.parametrize("behind", [False, True])
+def test_what_was_sent_with_it_is_not_awaited(session, endless, behind):
+    """What is let go of went in one program with something that is held, which does not read it."""
+    x = session.tensor([1., 2., 3., 4.])
+    y = endless(x)
+    y.start()
+    made, total = y * 2, x + x
+    total.start()
+    if behind:
+        made, total = made + total, total * 2
+        total.start()
+    del y, made
+    assert total.tolist() == ([4, 8, 12, 16] if behind else [2, 4, 6, 8])
+    session.sync()
+
+
+def test_what_was_sent_with_a_failure_does_not_fail(session):
+    def late(x):
+        time.sleep(0.5)  # until then the others are on their way
+        return 1 / 0
+
+    late = hosted.register_op(f"late_with_{session.serial}", late)
+    x = session.tensor([1., 2., 3., 4.])
+    y = late(x)
+    y.start()
+    made, total = y * 2, x + x
+    total.start()
+    more, doubled = made + total, total * 2
+    doubled.start()
+    assert (total.tolist(), doubled.tolist()) == ([2, 4, 6, 8], [4, 8, 12, 16])
+    for failed in (y, made, more):
+        with pytest.raises(shoal.ShoalError, match="division by zero"):
+            failed.numpy()
+
+
 def test_what_is_not_read_goes(session):
     """An upload that is let go of before the hub has heard of it, or later."""
     def lie():

@@ -18,6 +18,8 @@
 #include <cmocka.h>
 
 enum { MEMBERS = 2, MORE = HUB_MAX_MEMBERS };
+/* Elements of what is submitted, and most operands. */
+enum { TEST_N = 4, TEST_ALL = 4 };
 
 typedef struct pool {
     wire_peer *peer;
@@ -65,5 +67,28 @@ void finish_oldest(pool *p);
 wire_link *add_worker(pool *p);
 /* As a member of another user. */
 hub_peer *of_another(pool *p, int member, uint8_t user);
+
+/* ---- what the first member's session submits, its values by their numbers in it ---- */
+
+uint64_t number_of(const pool *p, uint64_t k);
+hub_value *value_of(const pool *p, uint64_t k);
+/* Its inputs, negated each, and the sum of the first and the last. */
+void negates(uint32_t n, shoal_dtype dtype, base_str *out);
+/* Program k of values, of which `upload` comes with it (0: none), makes n values from k on. rounds:
+ * of a loop; 0: it is none. */
+void submit_of(pool *p, base_str *text, uint64_t k, const uint64_t *of, uint32_t n_inputs,
+               uint32_t n, uint64_t rounds, uint64_t upload);
+/* Of values from `from` on. */
+void submit_graph(pool *p, base_str *text, uint64_t k, uint64_t from, uint32_t n_inputs,
+                  uint32_t n);
+/* The first instance of a purpose that has not failed. */
+hub_instance *first_of(const pool *p, hub_purpose purpose);
+/* It fails, from who takes part. */
+void fail_first_of(pool *p, hub_purpose purpose, shoal_status status, const char *message);
+void fail_first(pool *p, shoal_status status, const char *message);
+void finish_all(pool *p);
+/* Which of n values from k on have failed. */
+void assert_failed(const pool *p, uint64_t k, uint32_t n, const char *which);
+void let_go(pool *p, const uint64_t *ks, size_t n);
 
 #endif

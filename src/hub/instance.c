@@ -484,8 +484,12 @@ void hub_failed(hub *h, hub_peer *peer, const Shoal__Failed *failed) {
     instance->variant->broken = h->breakage = true;
     if (failed->peer && hub_doubt_note(h, instance, peer, failed)) return;
     instance->well = good_rounds(instance, failed);
-    if (status != SHOAL_RANGE || !hub_rest_fail(h, instance, SHOAL_RANGE, message))
-        hub_instance_fail(h, instance, known ? (shoal_status)status : SHOAL_INTERNAL, message);
+    if (status == SHOAL_RANGE && hub_rest_fail(h, instance, SHOAL_RANGE, message)) return;
+    int64_t start = base_now();
+    hub_user *user = instance->program->user;
+    hub_instance_fail(h, instance, known ? (shoal_status)status : SHOAL_INTERNAL, message);
+    hub_dispatch(h);
+    hub_user_charge(h, user, start); /* a worker told it, but it is not that one's program */
 }
 
 void hub_instance_cancel(const hub_instance *instance) {
@@ -528,9 +532,11 @@ static void fail_one(hub *h, hub_instance *instance, shoal_status status, const 
     instance->error = strdup(message);
     hub_note(h, SHOAL_EVENT_FAIL, instance->id, "%s", message);
     /* What was to be made again, and cannot be now for want of workers, can be later. */
-    for (uint32_t o = 0; o < instance->record->n_outputs; o++)
+    for (uint32_t o = 0; o < instance->record->n_outputs; o++) {
+        instance->outputs[o]->quiet |= instance->quiet;
         if (instance->purpose != HUB_REMADE || status != SHOAL_LOST)
             hub_value_poison(instance->outputs[o], status, message);
+    }
     hub_instance_move_back(h, instance);
     hub_instance_cancel(instance);
     note_outcome(h, instance);
@@ -567,24 +573,30 @@ bool hub_instance_fail_only(hub *h, hub_instance *instance, shoal_status status,
         hub_instance_shorten(instance, 0);
         return false;
     }
-    bool moved = instance->variant && instance->variant->n_moved;
+    bool due = instance->variant && instance->variant->n_moved;
     /* The message may be the thread's own, which the sending below could replace. */
     char *text = hub_instance_stamp(instance, message);
     fail_one(h, instance, status, text ? text : "no memory");
-    /* What derives from it has a higher number; all of the session does, when it cannot be told. */
+    /* What derives from it has a higher number; all of the session does, when it cannot be told. Of
+     * who reads it the rest is made, except after a loss: then nothing is known to have failed. */
     base_map lost;
     base_map_init(&lost);
-    bool listed = list_lost(instance, &lost);
-    for (hub_instance *i = instance->next; i; i = i->next)
-        if (i->status == SHOAL_OK && i->session == instance->session &&
-            (!listed || reads(i, &lost)))
-            moved |= hub_instance_fail_only(h, i, status, text ? text : "no memory");
+    bool listed = list_lost(instance, &lost), whole = !listed || status == SHOAL_LOST;
+    for (hub_instance *i = instance->next; i; i = i->next) {
+        if (i->status != SHOAL_OK || i->session != instance->session) continue;
+        if (listed && !reads(i, &lost)) continue;
+        if (whole)
+            due |= hub_instance_fail_only(h, i, status, text ? text : "no memory");
+        else
+            due = i->concerned = true;
+    }
     base_map_fini(&lost);
     free(text);
-    return moved;
+    return due;
 }
 
 void hub_instance_fail(hub *h, hub_instance *instance, shoal_status status, const char *message) {
+    bool moved = instance->variant && instance->variant->n_moved;
     if (hub_instance_fail_only(h, instance, status, message) && status != SHOAL_LOST)
-        hub_rerun_stale(h);
+        hub_rerun_concerned(h, status, instance->error ? instance->error : "no memory", moved);
 }

@@ -28,13 +28,17 @@ static shoal_status read_carry(const Shoal__Submit *submit, hub_program *program
     return SHOAL_OK;
 }
 
+bool hub_may_go_on(const shoal_graph *g) {
+    for (uint32_t n = 0; n < g->n_nodes; n++)
+        if (graph_may_go_on(&g->nodes[n])) return true;
+    return false;
+}
+
 shoal_status hub_loop_read(const Shoal__Submit *submit, const shoal_graph *g,
                            hub_program *program) {
     const shoal_type *outputs = program->types + program->n_inputs;
     program->loops = submit->rounds > 0;
-    program->unbounded = program->loops;
-    for (uint32_t n = 0; n < g->n_nodes && !program->unbounded; n++)
-        program->unbounded = graph_may_go_on(&g->nodes[n]);
+    program->unbounded = program->loops || hub_may_go_on(g);
     program->stop = submit->stop;
     if (!program->loops) return SHOAL_OK;
     if (submit->n_carry != program->n_inputs || submit->stop > program->n_outputs)
@@ -244,6 +248,8 @@ void hub_loops_cancel(hub *h, const hub_peer *peer, const uint64_t *values, size
 
 typedef BASE_VEC(hub_instance *) instances;
 
+static const char UNHELD[] = "nobody holds what it makes";
+
 static bool may_go_on(const hub_instance *i) {
     return i->program->unbounded && i->record && hub_instance_runs(i);
 }
@@ -259,35 +265,116 @@ static bool comes_home(const hub *h, const hub_instance *i) {
     return false;
 }
 
-/* Whether a client, a record beside those of instances, or a needed instance has an output. */
-static bool gives_something(const hub_instance *instance) {
-    for (uint32_t o = 0; o < instance->record->n_outputs; o++) {
-        const hub_value *value = instance->outputs[o];
-        if (!value->released || value->needed || value->holds > value->reads) return true;
-    }
-    return false;
+/* Whether a client, a record beside those of instances, or a needed instance has it. */
+static bool is_held(const hub_value *value) {
+    return !value->released || value->needed || value->holds > value->reads;
 }
 
-/* From the last on: who reads what another makes is behind it. */
-static void find_unneeded(const instances *list) {
-    for (size_t k = list->count; k-- > 0;) {
-        hub_instance *i = list->data[k];
-        bool ends = i->purpose != HUB_REMADE || i->program->unbounded;
-        i->unneeded = !hub_instance_runs(i) || (ends && !gives_something(i));
-        for (uint32_t n = 0; n < i->record->n_inputs; n++) {
-            i->record->inputs[n]->reads += !i->record->read; /* it may be made again meanwhile */
-            i->record->inputs[n]->needed |= !i->unneeded;
-        }
-        i->record->read = true;
-    }
+static bool gives_something(const hub_instance *instance) {
+    bool gives = false;
+    for (uint32_t o = 0; o < instance->record->n_outputs; o++)
+        gives |= is_held(instance->outputs[o]);
+    return gives;
+}
+
+/* Marks the outputs that somebody has; how many those are. */
+static uint32_t find_held(const hub_instance *instance, bool *held) {
+    uint32_t n = 0;
+    for (uint32_t o = 0; o < instance->record->n_outputs; o++)
+        n += held[o] = is_held(instance->outputs[o]);
+    return n;
+}
+
+/* Whether it may be under way for something that it could begin anew without: a loop could not. */
+static bool may_do_with_less(const hub_instance *i) {
+    bool waits = i->program->unbounded;
+    if (i->status != SHOAL_OK || i->purpose != HUB_ASKED || i->program->loops) return false;
+    for (uint32_t n = 0; n < i->record->n_inputs && !waits; n++)
+        waits = !i->record->inputs[n]->counted;
+    return waits;
+}
+
+/* What an instance reads for what is needed of it. parts: it may begin anew without what it reads
+ * for nothing, and without what may have no end and is made for nothing. */
+static void note_needed(hub_instance *i, bool parts) {
+    const hub_record *record = i->record;
+    bool *held = calloc((size_t)record->n_outputs + 1, sizeof *held);
+    uint32_t n_held = held ? find_held(i, held) : 0;
+    const bool *reads = NULL;
+    bool goes_on = true;
+    if (parts && n_held && n_held < record->n_outputs && may_do_with_less(i))
+        reads = hub_rest_reads(record->program, held, &goes_on);
+    i->shed = i->program->unbounded && !goes_on;
+    for (uint32_t n = 0; n < record->n_inputs; n++)
+        record->inputs[n]->needed |= !i->unneeded && (!reads || reads[n]);
+    free(held);
+}
+
+static void forget_marks(const instances *list) {
     for (size_t k = 0; k < list->count; k++) {
         hub_record *record = list->data[k]->record;
         record->read = false;
         for (uint32_t n = 0; n < record->n_inputs; n++) {
             record->inputs[n]->reads = 0;
-            record->inputs[n]->needed = false;
+            record->inputs[n]->needed = record->inputs[n]->anew = false;
+        }
+        for (uint32_t o = 0; o < record->n_outputs; o++) {
+            list->data[k]->outputs[o]->reads = 0;
+            list->data[k]->outputs[o]->needed = list->data[k]->outputs[o]->anew = false;
         }
     }
+}
+
+/* From the last on: who reads what another makes is behind it. */
+static void find_unneeded(const instances *list, bool parts) {
+    forget_marks(list);
+    for (size_t k = list->count; k-- > 0;) {
+        hub_instance *i = list->data[k];
+        bool ends = i->purpose != HUB_REMADE || i->program->unbounded;
+        i->unneeded = !hub_instance_runs(i) || (ends && !gives_something(i));
+        note_needed(i, parts);
+        for (uint32_t n = 0; n < i->record->n_inputs; n++)
+            i->record->inputs[n]->reads += !i->record->read; /* it may be made again meanwhile */
+        i->record->read = true;
+    }
+}
+
+/* Whether all that is needed and begins anew, as something that it reads is dropped or begins anew,
+ * has what it reads for it: operands that were given away are gone. From the first on. */
+static bool can_begin_anew(const instances *list) {
+    for (size_t k = 0; k < list->count; k++) {
+        const hub_instance *i = list->data[k];
+        const hub_record *record = i->record;
+        bool drops = i->unneeded && may_go_on(i), anew = i->shed;
+        for (uint32_t n = 0; n < record->n_inputs; n++) anew |= record->inputs[n]->anew;
+        if (!drops && !anew) continue;
+        for (uint32_t n = 0; !i->unneeded && n < record->n_inputs; n++) {
+            const hub_value *value = record->inputs[n];
+            bool gone = value->absent && !value->data.size && !value->kept && !value->origin;
+            if (gone && !value->anew) return false;
+        }
+        for (uint32_t o = 0; o < record->n_outputs; o++) i->outputs[o]->anew = true;
+        for (uint32_t m = 0; i->variant && m < i->variant->n_moved; m++)
+            record->inputs[i->variant->moved[m][0]]->anew = true; /* it comes with another */
+    }
+    return true;
+}
+
+/* Whether it reads what was dropped, for nothing: else that would be needed. */
+static bool reads_dropped(const hub_instance *i) {
+    bool reads = false;
+    for (uint32_t n = 0; n < i->record->n_inputs; n++) reads |= i->record->inputs[n]->quiet;
+    return reads && i->status == SHOAL_OK;
+}
+
+/* It begins anew with what is held, if anything is. */
+static void shed(hub_instance *i) {
+    for (uint32_t o = 0; o < i->record->n_outputs; o++) {
+        if (is_held(i->outputs[o])) continue;
+        i->outputs[o]->quiet = true;
+        hub_value_poison(i->outputs[o], SHOAL_INTERRUPTED, UNHELD);
+    }
+    i->concerned = true;
 }
 
 /* Failed loops make no more rounds that nobody sees. Whether others are left that may have no end.
@@ -305,19 +392,26 @@ static bool shorten_unseen(hub *h, uint32_t session) {
 /* Whether there was any. All are dropped before others are begun anew, once for all of them. */
 static bool drop_unneeded(hub *h, uint32_t session) {
     instances list = {0};
-    bool listed = true, dropped = false, moved = false;
+    bool listed = true, dropped = false, due = false, moved = false;
     for (hub_instance *i = h->first; i; i = i->next)
         if (i->session == session && i->record) listed &= base_vec_push(&list, i);
-    if (listed) find_unneeded(&list);
+    if (listed) find_unneeded(&list, true);
+    if (listed && !can_begin_anew(&list)) find_unneeded(&list, false);
     /* With a loop fails what reads it, which nobody needs either. */
     for (size_t k = 0; listed && k < list.count; k++) list.data[k]->quiet |= list.data[k]->unneeded;
     for (size_t k = 0; listed && k < list.count; k++) {
         hub_instance *i = list.data[k];
-        if (!i->unneeded || !may_go_on(i)) continue;
-        moved |= hub_instance_fail_only(h, i, SHOAL_INTERRUPTED, "nobody holds what it makes");
+        bool drops = i->unneeded && may_go_on(i);
+        if (!drops && !i->shed && !reads_dropped(i)) continue;
+        if (drops)
+            due |= hub_instance_fail_only(h, i, SHOAL_INTERRUPTED, UNHELD);
+        else
+            shed(i);
+        due |= !drops;
+        moved |= i->variant && i->variant->n_moved;
         dropped = true;
     }
-    if (moved) hub_rerun_stale(h);
+    if (due) hub_rerun_concerned(h, SHOAL_INTERRUPTED, UNHELD, moved);
     for (size_t k = 0; listed && k < list.count; k++)
         list.data[k]->quiet &= list.data[k]->status != SHOAL_OK;
     free(list.data);

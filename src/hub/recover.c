@@ -148,13 +148,15 @@ static void users(const hub_record *record, int sign) {
         if (record->outputs[o]) record->outputs[o]->users += (uint32_t)sign;
 }
 
-/* Operands whose memory an instance was given have failed with it, where they cannot be made again.
- */
+/* Operands whose memory an instance was given, or one behind it, have failed with it, where they
+ * cannot be made again. */
 static void use_up(const hub_instance *instance) {
     for (uint32_t i = 0; i < instance->record->n_inputs; i++) {
         hub_value *value = instance->record->inputs[i];
-        if (value->donated_to == instance->id && value->absent && !value->kept && !value->origin)
-            hub_value_poison(value, instance->status, instance->error);
+        if (value->donated_to < instance->id || !value->absent || value->kept || value->origin)
+            continue;
+        value->quiet |= instance->quiet;
+        hub_value_poison(value, instance->status, instance->error);
     }
 }
 
@@ -234,12 +236,10 @@ static void settle_ended(hub *h) {
     }
 }
 
-/* An instance, or none, with what is made again of its program meanwhile, and all that are stale
- * then. */
+/* An instance, with what is made again of its program meanwhile, and all that are stale then. */
 static void rerun(hub *h, const hub_instance *instance, shoal_status status, const char *reason) {
     records list = {0};
-    for (hub_instance *i = h->first; i; i = i->next)
-        i->concerned = instance && i->record == instance->record;
+    for (hub_instance *i = h->first; i; i = i->next) i->concerned = i->record == instance->record;
     give_up_concerned(h, status, reason, &list);
     run_again(h, &list, status == SHOAL_LOST);
 }
@@ -254,8 +254,10 @@ void hub_rerun(hub *h, hub_instance *instance, const char *reason) {
     hub_rerun_rest(h, instance, SHOAL_LOST, reason);
 }
 
-void hub_rerun_stale(hub *h) {
-    rerun(h, NULL, SHOAL_LOST, "a program failed with which its inputs were to come");
+void hub_rerun_concerned(hub *h, shoal_status status, const char *reason, bool moved) {
+    records list = {0};
+    give_up_concerned(h, status, reason, &list);
+    run_again(h, &list, moved);
 }
 
 /* ---- losses ---- */

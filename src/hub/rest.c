@@ -114,6 +114,7 @@ static shoal_status spread(const hub_record *record, const shoal_graph *g, const
     for (uint32_t o = 0; o < record->n_outputs; o++) {
         const hub_value *why = all ? all : cause[g->outputs[o]];
         if (!why || !record->outputs[o] || record->outputs[o]->status != SHOAL_OK) continue;
+        record->outputs[o]->quiet |= why->quiet;
         hub_value_poison(record->outputs[o], why->status, why->error);
         ++*more;
     }
@@ -222,9 +223,48 @@ static shoal_status cut(hub *h, const hub_record *record, const shoal_graph *g, 
     return status;
 }
 
+/* Marks the inputs that marked outputs are made of. */
+static shoal_status find_reads(const shoal_graph *g, const bool *outputs, bool *inputs,
+                               bool *goes_on) {
+    bool *needed = calloc((size_t)g->n_values + 1, sizeof *needed);
+    if (!needed) return base_fail(SHOAL_NO_MEMORY, "no memory for what a program reads");
+    for (uint32_t o = 0; o < g->n_outputs; o++) needed[g->outputs[o]] |= outputs[o];
+    graph_mark_needed(g, needed);
+    for (uint32_t i = 0; i < g->n_inputs; i++) inputs[i] = needed[g->inputs[i]];
+    *goes_on = false;
+    for (uint32_t n = 0; n < g->n_nodes; n++)
+        for (uint32_t o = 0; o < g->nodes[n].n_outputs && graph_may_go_on(&g->nodes[n]); o++)
+            *goes_on |= needed[g->nodes[n].first_output + o];
+    free(needed);
+    return SHOAL_OK;
+}
+
+/* A program that is run again and again is asked of the same outputs, and decoded once for that. */
+const bool *hub_rest_reads(hub_program *program, const bool *outputs, bool *goes_on) {
+    size_t n = program->n_outputs;
+    if (!program->reads || memcmp(program->reads, outputs, n * sizeof *outputs) != 0) {
+        graph *g = NULL;
+        free(program->reads);
+        program->reads = malloc((n + program->n_inputs + 1) * sizeof *program->reads);
+        shoal_status status = program->reads ? decode(program, &g) : SHOAL_NO_MEMORY;
+        if (status == SHOAL_OK)
+            status = find_reads(graph_data(g), outputs, program->reads + n, &program->goes_on);
+        graph_destroy(&g);
+        if (status != SHOAL_OK) {
+            free(program->reads);
+            program->reads = NULL;
+            return NULL;
+        }
+        memcpy(program->reads, outputs, n * sizeof *outputs);
+    }
+    *goes_on = program->goes_on;
+    return program->reads + n;
+}
+
 static void tell_failed(hub *h, const hub_record *record) {
     for (uint32_t o = 0; o < record->n_outputs; o++)
-        if (record->outputs[o] && record->outputs[o]->status != SHOAL_OK)
+        if (record->outputs[o] && record->outputs[o]->status != SHOAL_OK &&
+            !record->outputs[o]->quiet)
             hub_failure_tell(h, record, record->outputs[o]);
 }
 

@@ -3,17 +3,7 @@
 
 #include "graph/testing.h"
 
-enum { N = 4, ALL = 4 };
-
-static uint64_t number_of(const pool *p, uint64_t k) {
-    return ((uint64_t)p->sessions[0] << 40) + k;
-}
-
-static hub_value *value_of(const pool *p, uint64_t k) {
-    hub_value *value = base_map_get(&p->h->values, number_of(p, k));
-    assert_non_null(value);
-    return value;
-}
+enum { N = TEST_N, ALL = TEST_ALL };
 
 static uint32_t check(graph *g, const char *line, uint32_t x) {
     ok(graph_at(g, line, NULL));
@@ -41,60 +31,6 @@ static void checks(bool lines, base_str *out) {
     graph_destroy(&g);
 }
 
-/* Its inputs, negated each, and the sum of the first and the last. */
-static void negates(uint32_t n, shoal_dtype dtype, base_str *out) {
-    graph *g;
-    uint32_t inputs[ALL];
-    ok(graph_new(0, &g));
-    for (uint32_t i = 0; i < n; i++) {
-        const shoal_type type = {.dtype = dtype, .rank = 1, .dims = {N}};
-        inputs[i] = test_input(g, type);
-    }
-    for (uint32_t i = 0; i < n; i++)
-        ok(graph_add_output(g, test_add(g, GRAPH_NEGATE, &inputs[i], 1, NULL, 0)));
-    ok(graph_add_output(g, test_add(g, GRAPH_ADD, VALUES(inputs[0], inputs[n - 1]), NULL, 0)));
-    base_str_init(out);
-    ok(graph_encode(graph_data(g), true, out));
-    graph_destroy(&g);
-}
-
-/* Program k of values, of which `upload` comes with it (0: none), makes n values from k on. rounds:
- * of a loop; 0: it is none. */
-static void submit_of(pool *p, base_str *text, uint64_t k, const uint64_t *of, uint32_t n_inputs,
-                      uint32_t n, uint64_t rounds, uint64_t upload) {
-    uint64_t inputs[ALL], outputs[ALL + 1];
-    uint32_t carry[ALL] = {0};
-    for (uint32_t i = 0; i < n_inputs; i++) inputs[i] = number_of(p, of[i]);
-    for (uint32_t i = 0; i < n; i++) outputs[i] = number_of(p, k + i);
-    Shoal__Upload up = SHOAL__UPLOAD__INIT, *ups = &up;
-    int64_t dims[] = {N};
-    up.value = number_of(p, upload);
-    up.dtype = SHOAL_F32;
-    up.dims = dims;
-    up.n_dims = 1;
-    Shoal__Submit submit = SHOAL__SUBMIT__INIT;
-    submit.program = number_of(p, k);
-    submit.graph = (ProtobufCBinaryData){text->size, (uint8_t *)text->data};
-    submit.inputs = inputs;
-    submit.n_inputs = n_inputs;
-    submit.outputs = outputs;
-    submit.n_outputs = n;
-    submit.uploads = &ups;
-    submit.n_uploads = upload > 0;
-    submit.rounds = rounds;
-    submit.carry = carry;
-    submit.n_carry = rounds ? n_inputs : 0;
-    deliver(p, 0, SHOAL__KIND__SUBMIT, &submit.base);
-    base_str_fini(text);
-}
-
-/* Of values from `from` on. */
-static void submit_graph(pool *p, base_str *text, uint64_t k, uint64_t from, uint32_t n_inputs,
-                         uint32_t n) {
-    const uint64_t of[ALL] = {from, from + 1, from + 2, from + 3};
-    submit_of(p, text, k, of, n_inputs, n, 0, 0);
-}
-
 static void submit_checks(pool *p, bool lines, uint64_t k) {
     base_str text;
     checks(lines, &text);
@@ -105,44 +41,6 @@ static void submit_negates(pool *p, uint64_t k, uint64_t from) {
     base_str text;
     negates(ALL, SHOAL_I64, &text);
     submit_graph(p, &text, k, from, ALL, ALL + 1);
-}
-
-/* The first instance of a purpose that has not failed. */
-static hub_instance *first_of(const pool *p, hub_purpose purpose) {
-    hub_instance *first = p->h->first;
-    while (first && (first->status != SHOAL_OK || first->purpose != purpose)) first = first->next;
-    return first;
-}
-
-/* It fails, from who takes part. */
-static void fail_first_of(pool *p, hub_purpose purpose, shoal_status status, const char *message) {
-    hub_instance *first = first_of(p, purpose);
-    assert_non_null(first);
-    Shoal__Error error = SHOAL__ERROR__INIT;
-    error.status = status;
-    error.message = (char *)message;
-    Shoal__Failed failed = SHOAL__FAILED__INIT;
-    failed.instance = first->id;
-    failed.error = &error;
-    deliver(p, first->parts[0].peer == p->h->peers.data[0] ? 0 : 1, SHOAL__KIND__FAILED,
-            &failed.base);
-}
-
-static void fail_first(pool *p, shoal_status status, const char *message) {
-    fail_first_of(p, HUB_ASKED, status, message);
-}
-
-static void finish_all(pool *p) {
-    for (int i = 0; i < 100 && p->h->first; i++) finish_oldest(p);
-    assert_null(p->h->first);
-    assert_int_equal(((hub_peer *)base_map_get(&p->h->sessions, p->sessions[0]))->waiting, 0);
-}
-
-/* Which of n values from k on have failed. */
-static void assert_failed(const pool *p, uint64_t k, uint32_t n, const char *which) {
-    char found[2 * ALL] = {0};
-    for (uint32_t i = 0; i < n; i++) found[i] = value_of(p, k + i)->status == SHOAL_OK ? '-' : 'x';
-    assert_string_equal(found, which);
 }
 
 static void test_a_part(void **state) {
@@ -379,15 +277,6 @@ static void cancel(pool *p, uint64_t k) {
     Shoal__Release release = SHOAL__RELEASE__INIT;
     release.loops = &loop;
     release.n_loops = 1;
-    deliver(p, 0, SHOAL__KIND__RELEASE, &release.base);
-}
-
-static void let_go(pool *p, const uint64_t *ks, size_t n) {
-    uint64_t values[32];
-    for (size_t i = 0; i < n; i++) values[i] = number_of(p, ks[i]);
-    Shoal__Release release = SHOAL__RELEASE__INIT;
-    release.values = values;
-    release.n_values = n;
     deliver(p, 0, SHOAL__KIND__RELEASE, &release.base);
 }
 

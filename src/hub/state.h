@@ -137,10 +137,12 @@ typedef struct hub_value {
     uint64_t donated_to; /* the instance that was given its memory; 0: none */
     bool released;       /* the client has let go */
     uint32_t reads;      /* while loops are looked through: records of instances that read it, */
-    bool needed;         /* and whether one of these is needed */
+    bool needed;         /* whether one of these is needed, */
+    bool anew;           /* and whether it fails then, or comes of what begins anew */
     bool bound;          /* to the slots where it lies: it is there or nowhere */
     shoal_status status;
     char *error;
+    bool quiet; /* its failure is nobody's concern */
 } hub_value;
 
 /* A program as lowered for given layouts of its inputs. */
@@ -174,6 +176,8 @@ typedef struct hub_program {
     bool binds;      /* something to slots */
     bool checks;     /* its data may not pass a check; */
     bool *keeps;     /* then, per input: outputs that this may leave well need it; NULL: none */
+    bool *reads;     /* outputs that hub_rest_reads was last asked of, then its answer, */
+    bool goes_on;    /* and whether that may have no end */
     uint32_t *carry; /* per input: 1 + the output that it is in the next round, or 0 */
     uint32_t stop;   /* 1 + the output that ends it, or 0 */
     BASE_VEC(hub_variant *) variants;
@@ -247,9 +251,10 @@ typedef struct hub_instance {
     bool again;      /* not the first time */
     bool checked;    /* a check may have it run again: its own, or one that it waits for */
     int64_t blocked; /* since when it has waited for memory; 0: it has not */
-    bool concerned;  /* by what was lost in this event */
+    bool concerned;  /* by what was lost or has failed in this event */
     bool doubted;    /* it failed where one member could not reach another: see doubt.c */
-    bool unneeded;   /* while loops are looked through: nobody can ever see what comes of it */
+    bool unneeded;   /* while loops are looked through: nobody can ever see what comes of it, */
+    bool shed;       /* or of all in it that may have no end */
     bool quiet;      /* its failure is nobody's concern: the client is told that it is over */
     uint32_t n_parts, n_waiting;
     hub_part *parts;
@@ -534,9 +539,9 @@ void hub_lose(hub *h, hub_peer *peer, const char *reason);
 void hub_lose_slots(hub *h, const char *what, const char *who);
 /* Runs an instance again, and what derives from it. */
 void hub_rerun(hub *h, hub_instance *instance, const char *reason);
-/* Runs those again whose inputs were to move in with one that failed. */
-void hub_rerun_stale(hub *h);
-
+/* Runs those again that are concerned by a failure, as far as they can be, and whose inputs were to
+ * move in with what failed (moved). */
+void hub_rerun_concerned(hub *h, shoal_status status, const char *reason, bool moved);
 /* The same for one of which a part has failed, which its outputs show. */
 void hub_rerun_rest(hub *h, hub_instance *instance, shoal_status status, const char *reason);
 
@@ -550,6 +555,9 @@ bool hub_rest_fail(hub *h, hub_instance *instance, shoal_status status, const ch
  * fewer outputs, or NULL for nothing; with a reference. What cannot be made is poisoned, and the
  * client told. */
 void hub_rest(hub *h, hub_record *record, hub_record **out);
+/* Which inputs these outputs of a program are made of, until it is asked of others, and whether
+ * that may have no end. NULL: no memory. */
+const bool *hub_rest_reads(hub_program *program, const bool *outputs, bool *goes_on);
 /* Nothing can be made of a record, for the thread's message: its client is told. */
 void hub_rest_none(hub *h, const hub_record *record, shoal_status status);
 
@@ -599,6 +607,8 @@ void hub_donated_end(hub *h, const hub_instance *instance);
 /* loop.c */
 /* What makes a program a loop, from who submits it. */
 shoal_status hub_loop_read(const Shoal__Submit *submit, const shoal_graph *g, hub_program *program);
+/* Whether there is a node in it that may have no end. */
+bool hub_may_go_on(const shoal_graph *g);
 /* Whether the rounds of a submission fit the program. */
 shoal_status hub_loop_check(const Shoal__Submit *submit, const hub_program *program);
 /* Has operands that lie in their client's memory move in, before a loop that reads them begins. */
@@ -664,8 +674,8 @@ char *hub_instance_stamp(const hub_instance *instance, const char *message);
 void hub_failure_tell(hub *h, const hub_record *record, const hub_value *failed);
 /* Fails an instance and whatever in flight derives from it. */
 void hub_instance_fail(hub *h, hub_instance *instance, shoal_status status, const char *message);
-/* The same, but for who reads nothing of it than what was to move in with it, and is not concerned:
- * whether there may be such, for which hub_rerun_stale is due. */
+/* The same, but for who reads it, or what was to move in with it, and begins anew: whether there
+ * may be such, for which hub_rerun_concerned is due. */
 bool hub_instance_fail_only(hub *h, hub_instance *instance, shoal_status status,
                             const char *message);
 

@@ -17,6 +17,7 @@ void hub_program_free(hub_program *program) {
     free(program->home);
     free(program->carry);
     free(program->keeps);
+    free(program->reads);
     graph_destroy(&program->graph);
     free(program->types);
     base_str_fini(&program->encoded);
@@ -73,7 +74,7 @@ static shoal_status take_part(const hub_program *whole, const shoal_graph *g,
         status = graph_extract(g, values, n_inputs, values + n_inputs, n_outputs, part->graph);
     if (status == SHOAL_OK) status = hub_rest_read(graph_data(part->graph), part);
     part->binds = whole->binds;
-    part->unbounded = whole->unbounded;
+    if (status == SHOAL_OK) part->unbounded = hub_may_go_on(graph_data(part->graph));
     if (status == SHOAL_OK) status = graph_encode(graph_data(part->graph), true, &part->encoded);
     free(values);
     return status;

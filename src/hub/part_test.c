@@ -1,0 +1,157 @@
+/* Programs that hold something together with what has failed, or has no end and is let go of: they
+ * begin anew with what is held. */
+#include "hub/hub_testing.h"
+
+#include "graph/testing.h"
+
+enum { N = TEST_N };
+
+static graph *body(graph **g, shoal_dtype dtype) {
+    const shoal_type type = {.dtype = SHOAL_F32, .rank = 1, .dims = {N}};
+    ok(graph_new(0, g));
+    uint32_t x = test_input(*g, type);
+    if (dtype == SHOAL_BOOL) x = test_constant(*g, SCALAR(BOOL), &(uint8_t){1}, 1);
+    ok(graph_add_output(*g, x));
+    return *g;
+}
+
+/* Of one input: what has no end; where it is more, the input negated, and the sum of both. */
+static void endless(bool more, base_str *out) {
+    const shoal_type type = {.dtype = SHOAL_F32, .rank = 1, .dims = {N}};
+    graph *g, *goes_on, *same;
+    uint32_t y;
+    ok(graph_new(0, &g));
+    uint32_t x = test_input(g, type);
+    const shoal_graph *bodies[] = {graph_data(body(&goes_on, SHOAL_BOOL)),
+                                   graph_data(body(&same, SHOAL_F32))};
+    ok(graph_add(g, GRAPH_WHILE, &x, 1, NULL, 0, bodies, 2, &y));
+    ok(graph_add_output(g, y));
+    uint32_t w = test_add(g, GRAPH_NEGATE, VALUES(x), NULL, 0);
+    if (more) ok(graph_add_output(g, w));
+    if (more) ok(graph_add_output(g, test_add(g, GRAPH_ADD, VALUES(y, w), NULL, 0)));
+    base_str_init(out);
+    ok(graph_encode(graph_data(g), true, out));
+    graph_destroy(&g);
+    graph_destroy(&goes_on);
+    graph_destroy(&same);
+}
+
+/* Values 1 and 2 are there. */
+static void begin(pool *p) {
+    submit(p, 0, N, 1);
+    submit(p, 0, N, 2);
+    finish_all(p);
+}
+
+static void submit_endless(pool *p, bool more, uint64_t k) {
+    base_str text;
+    endless(more, &text);
+    submit_of(p, &text, k, (uint64_t[]){1}, 1, more ? 3 : 1, 0, 0);
+}
+
+/* Of a and b: -a, -b and a + b, from k on. */
+static void submit_both(pool *p, uint64_t k, uint64_t a, uint64_t b) {
+    base_str text;
+    negates(2, SHOAL_F32, &text);
+    submit_of(p, &text, k, (uint64_t[]){a, b}, 2, 3, 0, 0);
+}
+
+/* What reads two of which one fails, by whatever cause, loses what derives from that one. */
+static void test_failed_beside(void **state) {
+    const shoal_status causes[] = {SHOAL_INTERNAL, SHOAL_NO_MEMORY};
+    pool *p = *state;
+    begin(p);
+    for (uint64_t i = 0; i < 2; i++) {
+        uint64_t k = 100 * i + 10;
+        submit(p, 0, N, k);
+        submit_both(p, k + 10, k, 1);
+        submit_both(p, k + 20, k + 11, k + 12);
+        size_t parts = p->parts;
+        fail_first(p, causes[i], "division by zero");
+        assert_failed(p, k + 10, 3, "x-x");
+        assert_failed(p, k + 20, 3, "-xx");
+        assert_string_equal(value_of(p, k + 12)->error, "division by zero");
+        finish_all(p);
+        assert_int_equal(p->parts - parts, 4);
+        assert_false(value_of(p, k + 11)->absent);
+        assert_false(value_of(p, k + 20)->absent);
+    }
+}
+
+/* An operand that was given away fails with what it cannot be read again for; what is let go of
+ * goes on rather than that. */
+static void test_given_away(void **state) {
+    pool *p = *state;
+    wire_close(p->ends[1], SHOAL_CLOSED, "it has left"); /* who is alone keeps no records */
+    p->ends[1] = NULL;
+    pump(p);
+    begin(p);
+    submit_endless(p, false, 10);
+    submit_both(p, 20, 10, 2);
+    let_go(p, (uint64_t[]){2}, 1);
+    uint64_t given[TEST_ALL];
+    size_t n = 0;
+    hub_instance *first = p->h->first;
+    ok(hub_donate(p->h, first->next, given, &n));
+    assert_int_equal(n, 1);
+    let_go(p, (uint64_t[]){10, 20, 22}, 3);
+    assert_true(hub_instance_runs(first));
+    fail_first(p, SHOAL_INTERNAL, "division by zero");
+    assert_string_equal(value_of(p, 21)->error, "division by zero");
+    finish_all(p);
+}
+
+/* Nobody holds the endless one, nor what derives from it, which was sent with what is held. */
+static void test_endless_beside(void **state) {
+    pool *p = *state;
+    begin(p);
+    for (uint64_t k = 10; k < 200; k += 100) {
+        if (k == 10)
+            submit_endless(p, false, k);
+        else
+            submit_loop(p, 0, 1000, k);
+        hub_instance *first = p->h->first;
+        submit_both(p, k + 10, k, 1);
+        submit_both(p, k + 20, k + 11, 1);
+        submit_both(p, k + 30, k + 10, 1);
+        size_t outcomes = p->outcomes, parts = p->parts;
+        let_go(p, (uint64_t[]){k, k + 12, k + 30, k + 31, k + 32}, 5);
+        assert_true(hub_instance_runs(first)); /* k + 10 is held */
+        uint64_t next = p->h->next_instance;
+        let_go(p, (uint64_t[]){k + 10}, 1);
+        assert_int_equal(p->h->next_instance, next + 2);
+        finish_all(p);
+        assert_false(value_of(p, k + 11)->absent);
+        assert_failed(p, k + 20, 3, "---");
+        assert_false(value_of(p, k + 22)->absent);
+        /* Each is through once, without an error. */
+        assert_int_equal(p->outcomes, outcomes + 4);
+        assert_int_equal(p->parts, parts);
+        assert_null(base_map_get(&p->h->values, number_of(p, k)));
+    }
+}
+
+/* The same within one program. */
+static void test_endless_in_one(void **state) {
+    pool *p = *state;
+    begin(p);
+    submit_endless(p, true, 10);
+    hub_instance *first = p->h->first;
+    let_go(p, (uint64_t[]){10}, 1);
+    assert_true(hub_instance_runs(first)); /* for the sum */
+    let_go(p, (uint64_t[]){12}, 1);
+    assert_false(hub_instance_runs(first));
+    assert_false(first_of(p, HUB_ASKED)->program->unbounded);
+    finish_all(p);
+    assert_false(value_of(p, 11)->absent);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_failed_beside, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_given_away, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_endless_beside, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_endless_in_one, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
