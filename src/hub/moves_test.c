@@ -5,16 +5,6 @@
 
 enum { N = 1 << 17, X = 100, BYTES = N * 4 };
 
-static uint64_t number_of(const pool *p, uint64_t k) {
-    return ((uint64_t)p->sessions[0] << 40) + k;
-}
-
-static hub_value *value_of(const pool *p, uint64_t k) {
-    hub_value *value = base_map_get(&p->h->values, number_of(p, k));
-    assert_non_null(value);
-    return value;
-}
-
 static hub_peer *client_of(const pool *p) { return base_map_get(&p->h->sessions, p->sessions[0]); }
 
 /* What lies in the client's memory: values, and copies of others. */
@@ -54,8 +44,8 @@ static void make_graph(bool hands_on, uint32_t n_inputs, base_str *out) {
 
 /* Program `number` of values, of which those from X on that are new come with it, makes values from
  * k on. reads: the client awaits the first. */
-static void submit_of(pool *p, uint64_t number, bool hands_on, bool reads, const uint64_t *of,
-                      uint32_t n_inputs, uint64_t k) {
+static void submit_pair(pool *p, uint64_t number, bool hands_on, bool reads, const uint64_t *of,
+                        uint32_t n_inputs, uint64_t k) {
     base_str text;
     uint64_t inputs[2], outputs[] = {number_of(p, k), number_of(p, k + 1)};
     int64_t dim = N;
@@ -90,16 +80,11 @@ static void submit_of(pool *p, uint64_t number, bool hands_on, bool reads, const
 }
 
 static void add(pool *p, uint64_t number, uint64_t a, uint64_t b, uint64_t k) {
-    submit_of(p, number, false, false, (uint64_t[]){a, b}, 2, k);
+    submit_pair(p, number, false, false, (uint64_t[]){a, b}, 2, k);
 }
 
 static void twice(pool *p, uint64_t number, uint64_t a, uint64_t k) {
-    submit_of(p, number, false, false, &a, 1, k);
-}
-
-static void finish_all(pool *p) {
-    for (int i = 0; i < 100 && p->h->first; i++) finish_oldest(p);
-    assert_null(p->h->first);
+    submit_pair(p, number, false, false, &a, 1, k);
 }
 
 static void finish(pool *p, const hub_instance *instance) {
@@ -108,13 +93,7 @@ static void finish(pool *p, const hub_instance *instance) {
     for (int m = 0; m < MEMBERS; m++) deliver(p, m, SHOAL__KIND__DONE, &done.base);
 }
 
-static void let_go(pool *p, uint64_t k) {
-    uint64_t number = number_of(p, k);
-    Shoal__Release release = SHOAL__RELEASE__INIT;
-    release.values = &number;
-    release.n_values = 1;
-    deliver(p, 0, SHOAL__KIND__RELEASE, &release.base);
-}
+static void let_go_of(pool *p, uint64_t k) { let_go(p, &k, 1); }
 
 static void lose_other(pool *p) {
     wire_close(p->ends[1], SHOAL_LOST, "it was killed");
@@ -149,9 +128,9 @@ static void test_one_twice(void **state) {
     assert_int_equal(at_client(p), 6 * BYTES);
     for (uint64_t x = X; x < X + 6; x++) {
         assert_int_equal(value_of(p, x)->kept, number_of(p, x));
-        let_go(p, x);
+        let_go_of(p, x);
     }
-    for (uint64_t k = 1; k < 5; k++) let_go(p, k);
+    for (uint64_t k = 1; k < 5; k++) let_go_of(p, k);
     assert_int_equal(at_client(p), 0);
     assert_int_equal(p->h->values.count, 0);
 }
@@ -206,7 +185,7 @@ static void test_one_twice_lost(void **state) {
  * through that made it: that is lost, and the copy is not. */
 static void test_came(void **state) {
     pool *p = *state;
-    submit_of(p, 5, true, false, (uint64_t[]){X, X + 1}, 2, 1);
+    submit_pair(p, 5, true, false, (uint64_t[]){X, X + 1}, 2, 1);
     twice(p, 6, 1, 11);
     finish(p, p->h->first->next);
     assert_true(value_of(p, 1)->counted);
@@ -223,10 +202,10 @@ static void test_came(void **state) {
 /* One of two results is made again; of the other there is a copy, from which others are made. */
 static void test_copy_of_another(void **state) {
     pool *p = *state;
-    submit_of(p, 5, true, false, (uint64_t[]){X, X + 1}, 2, 1);
+    submit_pair(p, 5, true, false, (uint64_t[]){X, X + 1}, 2, 1);
     twice(p, 6, 1, 11);
     finish_all(p);
-    let_go(p, 1);
+    let_go_of(p, 1);
     lose_other(p);
     twice(p, 6, 2, 12);
     assert_int_equal(p->h->first->purpose, HUB_REMADE);
@@ -237,7 +216,7 @@ static void test_copy_of_another(void **state) {
     assert_there(p, 13);
     assert_int_equal(value_of(p, 1)->kept, number_of(p, 1));
     const uint64_t all[] = {X, X + 1, 2, 11, 12, 13};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) let_go(p, all[i]);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) let_go_of(p, all[i]);
     assert_int_equal(at_client(p), 0);
     assert_int_equal(p->h->values.count, 0);
 }
@@ -248,7 +227,7 @@ static void test_made_again_alone(void **state) {
     pool *p = *state;
     for (uint64_t k = 1; k < 3; k++) twice(p, 5, X, k);
     finish_all(p);
-    let_go(p, X);
+    let_go_of(p, X);
     lose_other(p);
     assert_int_equal(at_client(p), BYTES);
     for (uint64_t k = 1; k < 3; k++) {
@@ -258,9 +237,9 @@ static void test_made_again_alone(void **state) {
         assert_there(p, k);
         assert_there(p, k + 10);
     }
-    let_go(p, 1);
+    let_go_of(p, 1);
     assert_int_equal(at_client(p), BYTES);
-    let_go(p, 2);
+    let_go_of(p, 2);
     assert_int_equal(at_client(p), 0);
     twice(p, 5, X + 1, 21); /* nothing else could be made again of what is new */
     finish_all(p);
@@ -273,7 +252,7 @@ static void test_made_again_without_room(void **state) {
     pool *p = *state;
     for (uint64_t k = 1; k < 3; k++) twice(p, 5, X, k);
     finish_all(p);
-    let_go(p, X);
+    let_go_of(p, X);
     lose_other(p);
     client_of(p)->spare = 0;
     twice(p, 5, 1, 11);
@@ -292,10 +271,10 @@ static void test_never_came(void **state) {
     pool *p = *state;
     for (int how = 0; how < 4; how++) {
         bool reads = how & 1, again = how & 2;
-        submit_of(p, 5, true, reads, (uint64_t[]){X, X + 1}, 2, 1);
+        submit_pair(p, 5, true, reads, (uint64_t[]){X, X + 1}, 2, 1);
         assert_true(hub_value_at_client(client_of(p), value_of(p, 1)));
         twice(p, 6, 1, 11);
-        if (again) let_go(p, 1);
+        if (again) let_go_of(p, 1);
         lose_other(p);
         const hub_value *value = value_of(p, 1);
         assert_true(value->stored != value->kept);
