@@ -294,16 +294,20 @@ static bool may_do_with_less(const hub_instance *i) {
     return waits;
 }
 
-/* What an instance reads for what is needed of it. parts: it may begin anew without what it reads
- * for nothing, and without what may have no end and is made for nothing. */
-static void note_needed(hub_instance *i, bool parts) {
+/* Bytes of graphs that are decoded at a time to find what is read for nothing: others of the pool
+ * wait meanwhile. */
+enum { MOST_DECODED = 1 << 20 };
+
+/* What an instance reads for what is needed of it. budget: it may begin anew without what it reads
+ * for nothing, and without what may have no end and is made for nothing, as far as this goes. */
+static void note_needed(hub_instance *i, size_t *budget) {
     const hub_record *record = i->record;
     bool *held = calloc((size_t)record->n_outputs + 1, sizeof *held);
     uint32_t n_held = held ? find_held(i, held) : 0;
     const bool *reads = NULL;
     bool goes_on = true;
-    if (parts && n_held && n_held < record->n_outputs && may_do_with_less(i))
-        reads = hub_rest_reads(record->program, held, &goes_on);
+    if (*budget && n_held && n_held < record->n_outputs && may_do_with_less(i))
+        reads = hub_rest_reads(record->program, held, budget, &goes_on);
     i->shed = i->program->unbounded && !goes_on;
     for (uint32_t n = 0; n < record->n_inputs; n++)
         record->inputs[n]->needed |= !i->unneeded && (!reads || reads[n]);
@@ -326,13 +330,13 @@ static void forget_marks(const instances *list) {
 }
 
 /* From the last on: who reads what another makes is behind it. */
-static void find_unneeded(const instances *list, bool parts) {
+static void find_unneeded(const instances *list, size_t budget) {
     forget_marks(list);
     for (size_t k = list->count; k-- > 0;) {
         hub_instance *i = list->data[k];
         bool ends = i->purpose != HUB_REMADE || i->program->unbounded;
         i->unneeded = !hub_instance_runs(i) || (ends && !gives_something(i));
-        note_needed(i, parts);
+        note_needed(i, &budget);
         for (uint32_t n = 0; n < i->record->n_inputs; n++)
             i->record->inputs[n]->reads += !i->record->read; /* it may be made again meanwhile */
         i->record->read = true;
@@ -395,8 +399,8 @@ static bool drop_unneeded(hub *h, uint32_t session) {
     bool listed = true, dropped = false, due = false, moved = false;
     for (hub_instance *i = h->first; i; i = i->next)
         if (i->session == session && i->record) listed &= base_vec_push(&list, i);
-    if (listed) find_unneeded(&list, true);
-    if (listed && !can_begin_anew(&list)) find_unneeded(&list, false);
+    if (listed) find_unneeded(&list, MOST_DECODED);
+    if (listed && !can_begin_anew(&list)) find_unneeded(&list, 0);
     /* With a loop fails what reads it, which nobody needs either. */
     for (size_t k = 0; listed && k < list.count; k++) list.data[k]->quiet |= list.data[k]->unneeded;
     for (size_t k = 0; listed && k < list.count; k++) {

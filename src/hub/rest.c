@@ -240,10 +240,13 @@ static shoal_status find_reads(const shoal_graph *g, const bool *outputs, bool *
 }
 
 /* A program that is run again and again is asked of the same outputs, and decoded once for that. */
-const bool *hub_rest_reads(hub_program *program, const bool *outputs, bool *goes_on) {
+const bool *hub_rest_reads(hub_program *program, const bool *outputs, size_t *budget,
+                           bool *goes_on) {
     size_t n = program->n_outputs;
     if (!program->reads || memcmp(program->reads, outputs, n * sizeof *outputs) != 0) {
         graph *g = NULL;
+        if (program->encoded.size > *budget) return NULL;
+        *budget -= program->encoded.size;
         free(program->reads);
         program->reads = malloc((n + program->n_inputs + 1) * sizeof *program->reads);
         shoal_status status = program->reads ? decode(program, &g) : SHOAL_NO_MEMORY;

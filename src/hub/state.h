@@ -556,8 +556,10 @@ bool hub_rest_fail(hub *h, hub_instance *instance, shoal_status status, const ch
  * client told. */
 void hub_rest(hub *h, hub_record *record, hub_record **out);
 /* Which inputs these outputs of a program are made of, until it is asked of others, and whether
- * that may have no end. NULL: no memory. */
-const bool *hub_rest_reads(hub_program *program, const bool *outputs, bool *goes_on);
+ * that may have no end. budget: bytes of graphs that may be decoded for it, less what was. NULL: no
+ * memory, or these do not suffice. */
+const bool *hub_rest_reads(hub_program *program, const bool *outputs, size_t *budget,
+                           bool *goes_on);
 /* Nothing can be made of a record, for the thread's message: its client is told. */
 void hub_rest_none(hub *h, const hub_record *record, shoal_status status);
 
