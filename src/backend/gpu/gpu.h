@@ -316,6 +316,16 @@ shoal_status gpu_launch_multiply(gpu_program *p, const uint32_t *args,
 shoal_status gpu_launch_copy(gpu_program *p, uint32_t to, uint32_t from) SHOAL_CHECK_RESULT;
 /* One work-item for each of so many. */
 void gpu_spread(const gpu_program *p, gpu_launch *launch, int64_t items);
+
+/* ---- words that kernels of single nodes have in common: operands x0, x1, …, the result y0 ---- */
+
+/* An element of an operand as it is computed with; `value` as an element of the result. */
+void gpu_render_element(uint8_t dtype, uint32_t operand, const char *at, base_str *out);
+void gpu_render_result(uint8_t dtype, const char *at, const char *value, base_str *out);
+/* a0, a1, …: the coordinates of `number` over some axes of a shape; skip: axes left out. */
+void gpu_render_coordinates(const shoal_type *type, const bool *skip, const char *number,
+                            base_str *out);
+
 /* ---- launches of single nodes: whether they fit, and what adds them ---- */
 
 bool gpu_product_fits(const shoal_device *device, const shoal_graph *g, const shoal_node *node);

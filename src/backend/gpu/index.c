@@ -37,17 +37,6 @@ static void open_kernel(const shoal_graph *g, const uint32_t *args, uint32_t n_r
     base_str_text(out, "START(y0)\nITEM_BEGIN\n");
 }
 
-/* a0, a1, …: the coordinates of `number` over some axes of a shape; skip: axes left out. */
-static void render_coordinates(const shoal_type *type, const bool *skip, const char *number,
-                               base_str *out) {
-    base_str_format(out, "i64 rest_%s = %s;\n", number, number);
-    for (uint32_t i = type->rank; i-- > 0;) {
-        if (skip && skip[i]) continue;
-        base_str_format(out, "const i64 a%u = rest_%s %% %lld; rest_%s /= %lld;\n", i, number,
-                        (long long)type->dims[i], number, (long long)type->dims[i]);
-    }
-}
-
 /* An index as int64: what that does not hold is its largest number. */
 static void render_index(uint8_t dtype, uint32_t operand, const char *at, base_str *out) {
     if (dtype == SHOAL_U64)
@@ -99,7 +88,7 @@ static shoal_status add_slice(gpu_program *p, const shoal_node *node) {
     base_str_init(&text);
     if (updates) SHOAL_TRY(gpu_launch_copy(p, out, node->inputs[0]));
     open_kernel(p->g, args, n, first, n - first, bits_type(whole->dtype), &text);
-    render_coordinates(box, NULL, "item", &text);
+    gpu_render_coordinates(box, NULL, "item", &text);
     render_starts(p->g, node, first, whole, box, &text);
     base_str_text(&text, updates ? "y0[0" : "y0[item] = x0[0");
     render_inside(whole, &text);
@@ -172,7 +161,7 @@ static shoal_status add_gather(gpu_program *p, const shoal_node *node) {
     base_str text;
     base_str_init(&text);
     open_kernel(p->g, args, 2, 1, 1, bits_type(x.operand->dtype), &text);
-    render_coordinates(x.result, NULL, "item", &text);
+    gpu_render_coordinates(x.result, NULL, "item", &text);
     render_places(&x, 1, &text);
     for (uint32_t i = 0; i < x.operand->rank; i++)
         render_clamp("s", i, x.operand->dims[i] - sizes[i], &text);
@@ -255,9 +244,9 @@ static shoal_status add_scatter(gpu_program *p, const shoal_node *node) {
     if (!s.items || !s.each) return SHOAL_OK;
     base_str_init(&text);
     open_kernel(p->g, args, 2, 0, 1, fuse_memory_type(x.operand->dtype), &text);
-    render_coordinates(x.result, s.rest, "item", &text);
+    gpu_render_coordinates(x.result, s.rest, "item", &text);
     base_str_format(&text, "for (i64 update = 0; update < %lld; update++) {\n", (long long)s.each);
-    render_coordinates(x.result, s.window, "update", &text);
+    gpu_render_coordinates(x.result, s.window, "update", &text);
     render_places(&x, 0, &text);
     /* Compared before it is added: an index may be the largest number there is. */
     for (uint32_t i = 0; i < x.operand->rank; i++)

@@ -71,15 +71,6 @@ static void render_offset(const ref_axes *axes, int side, const char *number, ba
     if (!some) base_str_text(out, "0");
 }
 
-/* The element of operand `side` that lies `at` behind its first. */
-static void render_element(const product *x, int side, const char *at, base_str *out) {
-    if (is_half(x->dtype))
-        base_str_format(out, "f32_of_%s(x%d[%s])", x->dtype == SHOAL_F16 ? "f16" : "bf16", side,
-                        at);
-    else
-        base_str_format(out, "x%d[%s]", side, at);
-}
-
 /* Coordinate number `i` of some axes. */
 static void render_coordinate(const ref_axes *axes, uint32_t i, const char *number, base_str *out) {
     int64_t inner = 1;
@@ -124,7 +115,7 @@ static void render_left(const product *x, const char *m, const char *k, base_str
         base_str_fini(&place);
     }
     if (x->windows && x->windows->spatial) base_str_text(out, " ? ");
-    render_element(x, 0, at.data ? at.data : "0", out);
+    gpu_render_element(x->dtype, 0, at.data ? at.data : "0", out);
     if (x->windows && x->windows->spatial) base_str_text(out, " : 0)");
     base_str_fini(&at);
 }
@@ -140,14 +131,6 @@ static void render_target(const product *x, base_str *out) {
     render_offset(&x->result[1], 0, "m", out);
     base_str_text(out, " + ");
     render_offset(&x->result[2], 0, "n", out);
-}
-
-static void render_result(const product *x, const char *at, const char *sum, base_str *out) {
-    if (is_half(x->dtype))
-        base_str_format(out, "y0[%s] = %s_of_f32(%s);\n", at,
-                        x->dtype == SHOAL_F16 ? "f16" : "bf16", sum);
-    else
-        base_str_format(out, "y0[%s] = %s;\n", at, sum);
 }
 
 /* More to a sum: floats in one rounding where the device is fast at that. */
@@ -206,14 +189,14 @@ static shoal_status add_direct(const product *x) {
     base_str_text(&text, ", q = ");
     base_str_init(&at);
     render_offset(&x->axes.contracting, 1, "k", &at);
-    render_element(x, 1, at.data ? at.data : "0", &text);
+    gpu_render_element(x->dtype, 1, at.data ? at.data : "0", &text);
     base_str_fini(&at);
     base_str_text(&text, ";\n");
     render_sum(x, "sum", "p", "q", &text);
     base_str_text(&text, "}\n");
     base_str_init(&at);
     render_target(x, &at);
-    render_result(x, at.data ? at.data : "0", "sum", &text);
+    gpu_render_result(x->dtype, at.data ? at.data : "0", "sum", &text);
     base_str_fini(&at);
     base_str_text(&text, "ITEM_END\n}\n");
     SHOAL_TRY(gpu_launch_new(x->p, &text, x->args, 2, 1, 0, &launch));
@@ -242,7 +225,7 @@ static void render_bring(const product *x, int side, base_str *out) {
         render_offset(free, side, "free", &at);
         base_str_text(&at, " + ");
         render_offset(deep, side, "k", &at);
-        render_element(x, side, at.data ? at.data : "0", out);
+        gpu_render_element(x->dtype, (uint32_t)side, at.data ? at.data : "0", out);
     } else {
         render_left(x, "free", "k", out);
     }
@@ -292,7 +275,7 @@ static shoal_status add_tiled(const product *x) {
     base_str at;
     base_str_init(&at);
     render_target(x, &at);
-    render_result(x, at.data ? at.data : "0", "sums[i][j]", &text);
+    gpu_render_result(x->dtype, at.data ? at.data : "0", "sums[i][j]", &text);
     base_str_fini(&at);
     base_str_text(&text, "}\n}\n");
     SHOAL_TRY(gpu_launch_new(x->p, &text, x->args, 2, 1, 0, &launch));
@@ -348,7 +331,7 @@ static shoal_status add_pack(const product *x, const panels *s, int side) {
                     ";\nfor (i32 i = 0; i < %lld; i++) {\n"
                     "const i64 free = panel * %lld + i;\nz%d[i] = free < %lld ? ",
                     (long long)width, (long long)width, side, (long long)extent);
-    render_element(x, side, at.data ? at.data : "0", &text);
+    gpu_render_element(x->dtype, (uint32_t)side, at.data ? at.data : "0", &text);
     base_str_text(&text, " : 0;\n}\nITEM_END\n}\n");
     shoal_status status = base_str_status(&at);
     base_str_fini(&at);
@@ -391,7 +374,7 @@ static void render_stores(const product *x, const panels *s, base_str *out) {
         base_str_format(out,
                         "for (i32 j = 0; j < %lld; j++)\nif (m0 + %d < %lld && n0 + j < %lld) ",
                         (long long)s->width[1], r, (long long)x->m, (long long)x->n);
-        render_result(x, at, "edge[j]", out);
+        gpu_render_result(x->dtype, at, "edge[j]", out);
     }
 }
 

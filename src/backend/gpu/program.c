@@ -132,6 +132,39 @@ void gpu_spread(const gpu_program *p, gpu_launch *launch, int64_t items) {
     launch->global[0] = ((size_t)items + local - 1) / local * local;
 }
 
+/* ---- words of kernels ---- */
+
+/* NULL: it is computed with as it lies. */
+static const char *half_name(uint8_t dtype) {
+    return dtype == SHOAL_F16 ? "f16" : dtype == SHOAL_BF16 ? "bf16" : NULL;
+}
+
+void gpu_render_element(uint8_t dtype, uint32_t operand, const char *at, base_str *out) {
+    const char *half = half_name(dtype);
+    if (half)
+        base_str_format(out, "f32_of_%s(x%u[%s])", half, operand, at);
+    else
+        base_str_format(out, "x%u[%s]", operand, at);
+}
+
+void gpu_render_result(uint8_t dtype, const char *at, const char *value, base_str *out) {
+    const char *half = half_name(dtype);
+    if (half)
+        base_str_format(out, "y0[%s] = %s_of_f32(%s);\n", at, half, value);
+    else
+        base_str_format(out, "y0[%s] = %s;\n", at, value);
+}
+
+void gpu_render_coordinates(const shoal_type *type, const bool *skip, const char *number,
+                            base_str *out) {
+    base_str_format(out, "i64 rest_%s = %s;\n", number, number);
+    for (uint32_t i = type->rank; i-- > 0;) {
+        if (skip && skip[i]) continue;
+        base_str_format(out, "const i64 a%u = rest_%s %% %lld; rest_%s /= %lld;\n", i, number,
+                        (long long)type->dims[i], number, (long long)type->dims[i]);
+    }
+}
+
 /* ---- compiling ---- */
 
 static shoal_status add_node(gpu_program *p, const shoal_node *node) {

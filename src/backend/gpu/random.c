@@ -2,19 +2,15 @@
  * Normal ones, whose logarithms and cosines are in f64, are left to the processor. */
 #include "backend/gpu/gpu.h"
 
-static const shoal_attr *attr_of(const shoal_node *node, shoal_attr_key key) {
-    return shoal_node_attr(node, key);
-}
-
 bool gpu_random_fits(const shoal_graph *g, const shoal_node *node) {
     return node->op == GRAPH_RANDOM &&
-           attr_of(node, SHOAL_ATTR_RNG_DISTRIBUTION)->u.string[0] != 'N';
+           shoal_node_attr(node, SHOAL_ATTR_RNG_DISTRIBUTION)->u.string[0] != 'N';
 }
 
 /* `number`: of the element, in the whole tensor of which this may be a part. */
 static void render_number(const shoal_node *node, const shoal_type *type, base_str *out) {
-    const shoal_attr *start = attr_of(node, SHOAL_ATTR_START_INDICES);
-    const shoal_attr *whole = attr_of(node, SHOAL_ATTR_WHOLE_SHAPE);
+    const shoal_attr *start = shoal_node_attr(node, SHOAL_ATTR_START_INDICES);
+    const shoal_attr *whole = shoal_node_attr(node, SHOAL_ATTR_WHOLE_SHAPE);
     if (!start || !whole) {
         base_str_text(out, "const u64 number = (u64)item;\n");
         return;
@@ -46,12 +42,10 @@ static void render_uniform(uint8_t dtype, base_str *out) {
     int kept = dtype == SHOAL_F16 ? 11 : dtype == SHOAL_BF16 ? 8 : dtype == SHOAL_F32 ? 24 : 53;
     int unused = (dtype == SHOAL_F64 ? 64 : 32) - kept;
     const char *type = fuse_register_type(dtype);
-    if (dtype == SHOAL_F16 || dtype == SHOAL_BF16)
-        base_str_format(out, "y0[item] = %s_of_f32((f32)(bits >> %d) / %d);\n",
-                        dtype == SHOAL_F16 ? "f16" : "bf16", unused, 1 << kept);
-    else
-        base_str_format(out, "y0[item] = (%s)(bits >> %d) / (%s)((u64)1 << %d);\n", type, unused,
-                        type, kept);
+    char value[64];
+    snprintf(value, sizeof value, "(%s)(bits >> %d) / (%s)((u64)1 << %d)", type, unused, type,
+             kept);
+    gpu_render_result(dtype, "item", value, out);
 }
 
 shoal_status gpu_random_add(gpu_program *p, const shoal_node *node) {
@@ -75,7 +69,7 @@ shoal_status gpu_random_add(gpu_program *p, const shoal_node *node) {
     base_str_text(&text, wide ? "const i32 at = (i32)(number % 2) * 2;\n"
                                 "const u64 bits = (u64)w[at] << 32 | w[at + 1];\n"
                               : "const u32 bits = w[number % 4];\n");
-    if (attr_of(node, SHOAL_ATTR_RNG_DISTRIBUTION)->u.string[0] == 'U')
+    if (shoal_node_attr(node, SHOAL_ATTR_RNG_DISTRIBUTION)->u.string[0] == 'U')
         render_uniform(type->dtype, &text);
     else
         base_str_format(&text, "y0[item] = (%s)(bits%s);\n", fuse_register_type(type->dtype),

@@ -60,30 +60,15 @@ static shoal_status add_convolution(gpu_program *p, const shoal_node *node) {
 
 /* ---- reduce_window, select_and_scatter ---- */
 
-static const char *half_name(uint8_t dtype) {
-    return dtype == SHOAL_F16 ? "f16" : dtype == SHOAL_BF16 ? "bf16" : NULL;
-}
-
-/* An element of an operand, as it is computed with. */
-static void render_operand(uint8_t dtype, uint32_t operand, const char *at, base_str *out) {
-    const char *half = half_name(dtype);
-    base_str_format(out, half ? "%s%s(x%u[%s])" : "%s%sx%u[%s]", half ? "f32_of_" : "",
-                    half ? half : "", operand, at);
-}
-
 /* sum = sum OP with, rounded each time, as ref does it. */
 static void render_joined(uint16_t combine, uint8_t dtype, const char *with, base_str *out) {
-    const char *half = half_name(dtype);
     const fuse_operation op = {.combine = combine, .sum = dtype};
-    base_str_format(out, half ? "sum = round_%s(" : "sum = (%s)(",
-                    half ? half : fuse_register_type(dtype));
+    if (dtype == SHOAL_F16 || dtype == SHOAL_BF16)
+        base_str_text(out, dtype == SHOAL_F16 ? "sum = round_f16(" : "sum = round_bf16(");
+    else
+        base_str_format(out, "sum = (%s)(", fuse_register_type(dtype));
     fuse_render_join(&op, "sum", with, out);
     base_str_text(out, ");\n");
-}
-
-static void render_stored(uint8_t dtype, base_str *out) {
-    const char *half = half_name(dtype);
-    base_str_format(out, half ? "y0[item] = %s_of_f32(sum);\n" : "y0[item] = sum;\n", half);
 }
 
 static bool joins(const shoal_graph *body) {
@@ -104,10 +89,8 @@ static void open_kernel(uint8_t dtype, uint32_t n, const shoal_type *type, base_
         base_str_format(out, "POINTER(const %s, x%u), ", fuse_memory_type(dtype), i);
     base_str_format(out, "POINTER(%s, y0) PARAMETERS) {\n", fuse_memory_type(dtype));
     for (uint32_t i = 0; i < n; i++) base_str_format(out, "START(x%u)\n", i);
-    base_str_text(out, "START(y0)\nITEM_BEGIN\ni64 rest = item;\n");
-    for (uint32_t i = type->rank; i-- > 0;)
-        base_str_format(out, "const i64 a%u = rest %% %lld; rest /= %lld;\n", i,
-                        (long long)type->dims[i], (long long)type->dims[i]);
+    base_str_text(out, "START(y0)\nITEM_BEGIN\n");
+    gpu_render_coordinates(type, NULL, "item", out);
 }
 
 /* Loops over the elements of a window, w0, w1, …, at places named PLACE0, …: `at` is where one
@@ -166,15 +149,15 @@ static shoal_status add_reduce_window(gpu_program *p, const shoal_node *node) {
     base_str_init(&text);
     open_kernel(type->dtype, 2, type, &text);
     base_str_format(&text, "const %s first = ", number);
-    render_operand(type->dtype, 1, "0", &text);
+    gpu_render_element(type->dtype, 1, "0", &text);
     base_str_format(&text, ";\n%s sum = first;\n", number);
     open_window(node, in, "a", &text);
     base_str_format(&text, "const %s with = there ? ", number);
-    render_operand(type->dtype, 0, "at", &text);
+    gpu_render_element(type->dtype, 0, "at", &text);
     base_str_text(&text, " : first;\n");
     render_joined(graph_body_op(node->regions[0]), type->dtype, "with", &text);
     base_str_text(&text, "}\n");
-    render_stored(type->dtype, &text);
+    gpu_render_result(type->dtype, "item", "sum", &text);
     base_str_text(&text, "ITEM_END\n}\n");
     SHOAL_TRY(gpu_launch_new(p, &text, args, 2, 1, 0, &launch));
     gpu_spread(p, launch, base_type_count(type));
@@ -199,7 +182,7 @@ static shoal_status add_select_and_scatter(gpu_program *p, const shoal_node *nod
     ref_strides(source, steps);
     open_kernel(in->dtype, 3, in, &text);
     base_str_format(&text, "%s sum = ", number);
-    render_operand(in->dtype, 2, "0", &text);
+    gpu_render_element(in->dtype, 2, "0", &text);
     base_str_text(&text, ";\n");
     for (uint32_t i = 0; i < in->rank; i++)
         base_str_format(&text,
@@ -217,19 +200,19 @@ static shoal_status add_select_and_scatter(gpu_program *p, const shoal_node *nod
     open_window(node, in, "p", &text);
     base_str_text(&text, "if (!there) continue;\nif (kept >= 0) {\n");
     base_str_format(&text, "const %s one = ", number);
-    render_operand(in->dtype, 0, "kept", &text);
+    gpu_render_element(in->dtype, 0, "kept", &text);
     base_str_text(&text, ", other = ");
-    render_operand(in->dtype, 0, "at", &text);
+    gpu_render_element(in->dtype, 0, "at", &text);
     base_str_text(&text, ";\nif (one >= other) continue;\n}\nkept = at;\n}\n"
                          "if (kept != item) continue;\n");
     base_str_format(&text, "const i64 from = 0%s;\nconst %s with = ", from.data ? from.data : "",
                     number);
     base_str_fini(&from);
-    render_operand(in->dtype, 1, "from", &text);
+    gpu_render_element(in->dtype, 1, "from", &text);
     base_str_text(&text, ";\n");
     render_joined(graph_body_op(node->regions[1]), in->dtype, "with", &text);
     base_str_text(&text, "}\n");
-    render_stored(in->dtype, &text);
+    gpu_render_result(in->dtype, "item", "sum", &text);
     base_str_text(&text, "ITEM_END\n}\n");
     SHOAL_TRY(gpu_launch_new(p, &text, args, 3, 1, 0, &launch));
     gpu_spread(p, launch, base_type_count(in));
