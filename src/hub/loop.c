@@ -345,7 +345,7 @@ static void find_unneeded(const instances *list, size_t budget) {
 
 /* Whether all that is needed and begins anew, as something that it reads is dropped or begins anew,
  * has what it reads for it: operands that were given away are gone. From the first on. */
-static bool can_begin_anew(const instances *list) {
+static bool can_begin_anew(const hub *h, const instances *list) {
     for (size_t k = 0; k < list->count; k++) {
         const hub_instance *i = list->data[k];
         const hub_record *record = i->record;
@@ -353,9 +353,8 @@ static bool can_begin_anew(const instances *list) {
         for (uint32_t n = 0; n < record->n_inputs; n++) anew |= record->inputs[n]->anew;
         if (!drops && !anew) continue;
         for (uint32_t n = 0; !i->unneeded && n < record->n_inputs; n++) {
-            const hub_value *value = record->inputs[n];
-            bool gone = value->absent && !value->data.size && !value->kept && !value->origin;
-            if (gone && !value->anew) return false;
+            hub_value *value = record->inputs[n];
+            if (value->absent && !value->anew && !hub_can_recover(h, value)) return false;
         }
         for (uint32_t o = 0; o < record->n_outputs; o++) i->outputs[o]->anew = true;
         for (uint32_t m = 0; i->variant && m < i->variant->n_moved; m++)
@@ -400,7 +399,7 @@ static bool drop_unneeded(hub *h, uint32_t session) {
     for (hub_instance *i = h->first; i; i = i->next)
         if (i->session == session && i->record) listed &= base_vec_push(&list, i);
     if (listed) find_unneeded(&list, MOST_DECODED);
-    if (listed && !can_begin_anew(&list)) find_unneeded(&list, 0);
+    if (listed && !can_begin_anew(h, &list)) find_unneeded(&list, 0);
     /* With a loop fails what reads it, which nobody needs either. */
     for (size_t k = 0; listed && k < list.count; k++) list.data[k]->quiet |= list.data[k]->unneeded;
     for (size_t k = 0; listed && k < list.count; k++) {

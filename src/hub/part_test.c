@@ -101,6 +101,36 @@ static void test_given_away(void **state) {
     finish_all(p);
 }
 
+/* The same where it has a record of how it was made, and what that reads is gone: its client had no
+ * room for a copy. */
+static void test_given_away_with_no_way_back(void **state) {
+    pool *p = *state;
+    base_str text;
+    begin(p);
+    hub_value_disown(p->h, value_of(p, 2));
+    negates(1, SHOAL_F32, &text);
+    submit_of(p, &text, 3, (uint64_t[]){2}, 1, 2, 0, 0);
+    finish_all(p);
+    let_go(p, (uint64_t[]){2}, 1);
+    assert_true(value_of(p, 2)->absent);
+    assert_true(hub_can_recover(p->h, value_of(p, 3)));
+    submit_endless(p, false, 10);
+    submit_both(p, 20, 10, 3);
+    let_go(p, (uint64_t[]){3}, 1);
+    uint64_t given[TEST_ALL];
+    size_t n = 0;
+    hub_instance *first = p->h->first;
+    ok(hub_donate(p->h, first->next, given, &n));
+    assert_int_equal(n, 1);
+    assert_non_null(value_of(p, 3)->origin);
+    assert_false(hub_can_recover(p->h, value_of(p, 3)));
+    let_go(p, (uint64_t[]){10, 20, 22}, 3);
+    assert_true(hub_instance_runs(first)); /* 21 is held, and could not be made without 3 */
+    fail_first(p, SHOAL_INTERNAL, "division by zero");
+    assert_string_equal(value_of(p, 21)->error, "division by zero");
+    finish_all(p);
+}
+
 /* Nobody holds the endless one, nor what derives from it, which was sent with what is held. */
 static void test_endless_beside(void **state) {
     pool *p = *state;
@@ -150,6 +180,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_failed_beside, setup, teardown),
         cmocka_unit_test_setup_teardown(test_given_away, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_given_away_with_no_way_back, setup, teardown),
         cmocka_unit_test_setup_teardown(test_endless_beside, setup, teardown),
         cmocka_unit_test_setup_teardown(test_endless_in_one, setup, teardown),
     };

@@ -14,8 +14,6 @@
 
 /* ---- making values again ---- */
 
-typedef BASE_VEC(hub_record *) records;
-
 static shoal_status no_copy(const hub *h, const hub_value *value) {
     char text[BASE_TYPE_TEXT];
     return base_fail(SHOAL_LOST, "%s was lost, %s: %s", base_type_text(&value->type, text),
@@ -25,8 +23,10 @@ static shoal_status no_copy(const hub *h, const hub_value *value) {
                      h->loss ? h->loss : "a worker left");
 }
 
-/* Lists what has to run for a value to be there, or says why there is no way back. */
-static shoal_status way_back(hub *h, hub_value *value, records *way) {
+typedef BASE_VEC(hub_record *) records;
+
+/* Lists what has to run for a value to be there, each marked, or says why there is no way back. */
+static shoal_status find_way(const hub *h, hub_value *value, records *way) {
     BASE_VEC(hub_value *) todo = {0};
     shoal_status status = base_vec_push(&todo, value) ? SHOAL_OK : SHOAL_NO_MEMORY;
     while (status == SHOAL_OK && todo.count) {
@@ -34,20 +34,13 @@ static shoal_status way_back(hub *h, hub_value *value, records *way) {
         hub_record *record = v->origin;
         if (v->status != SHOAL_OK) {
             status = base_fail(v->status, "%s", v->error);
-        } else if (!v->absent || (record && record->wanted)) {
-            continue;
-        } else if (v->data.size) {
-            continue; /* it travels along */
-        } else if (v->kept) {
-            status = hub_value_home(h, v);
+        } else if (!v->absent || v->data.size || v->kept) {
+            continue; /* a small one travels along, a copy goes home */
         } else if (!record) {
             status = no_copy(h, v);
-        } else {
-            record->wanted = true;
-            if (!base_vec_push(way, record)) {
-                record->wanted = false;
-                status = SHOAL_NO_MEMORY;
-            }
+        } else if (!record->wanted) {
+            record->wanted = base_vec_push(way, record);
+            if (!record->wanted) status = SHOAL_NO_MEMORY;
             for (uint32_t i = 0; status == SHOAL_OK && i < record->n_inputs; i++)
                 if (record->inputs[i]->absent && !base_vec_push(&todo, record->inputs[i]))
                     status = SHOAL_NO_MEMORY;
@@ -55,6 +48,26 @@ static shoal_status way_back(hub *h, hub_value *value, records *way) {
     }
     free(todo.data);
     return status;
+}
+
+static void forget_way(const records *way) {
+    for (size_t i = 0; i < way->count; i++) way->data[i]->wanted = false;
+}
+
+bool hub_can_recover(const hub *h, hub_value *value) {
+    records way = {0};
+    bool can = find_way(h, value, &way) == SHOAL_OK;
+    forget_way(&way);
+    free(way.data);
+    return can;
+}
+
+/* Copies of what records read lie in the client's memory again, to be moved in from there. */
+static shoal_status bring_home(hub *h, hub_value *const *values, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++)
+        if (values[i]->absent && !values[i]->data.size && values[i]->kept)
+            SHOAL_TRY(hub_value_home(h, values[i]));
+    return SHOAL_OK;
 }
 
 static int by_number(const void *a, const void *b) {
@@ -75,11 +88,13 @@ static void lay_small(hub *h, hub_value *value) {
 static void recover(hub *h, hub_value *value) {
     char text[BASE_TYPE_TEXT];
     records way = {0};
-    shoal_status status = way_back(h, value, &way);
+    shoal_status status = find_way(h, value, &way);
+    if (status == SHOAL_OK) status = bring_home(h, &value, 1);
+    forget_way(&way);
     if (way.count) qsort(way.data, way.count, sizeof *way.data, by_number);
-    for (size_t i = 0; i < way.count; i++) {
-        way.data[i]->wanted = false;
-        if (status != SHOAL_OK) continue;
+    for (size_t i = 0; i < way.count && status == SHOAL_OK; i++) {
+        status = bring_home(h, way.data[i]->inputs, way.data[i]->n_inputs);
+        if (status != SHOAL_OK) break;
         for (uint32_t k = 0; k < way.data[i]->n_inputs; k++)
             if (way.data[i]->inputs[k]->data.size) lay_small(h, way.data[i]->inputs[k]);
         hub_note(h, SHOAL_EVENT_RERUN, 0, "program %llu, for a value that was lost",
@@ -150,10 +165,10 @@ static void users(const hub_record *record, int sign) {
 
 /* Operands whose memory an instance was given, or one behind it, have failed with it, where they
  * cannot be made again. */
-static void use_up(const hub_instance *instance) {
+static void use_up(const hub *h, const hub_instance *instance) {
     for (uint32_t i = 0; i < instance->record->n_inputs; i++) {
         hub_value *value = instance->record->inputs[i];
-        if (value->donated_to < instance->id || !value->absent || value->kept || value->origin)
+        if (value->donated_to < instance->id || !value->absent || hub_can_recover(h, value))
             continue;
         value->quiet |= instance->quiet;
         hub_value_poison(value, instance->status, instance->error);
@@ -166,7 +181,7 @@ static void give_up(hub *h, hub_instance *instance, shoal_status status, const c
     hub_peer *client = base_map_get(&h->sessions, instance->session);
     instance->status = status;
     instance->error = strdup(reason);
-    if (status != SHOAL_LOST) use_up(instance);
+    if (status != SHOAL_LOST) use_up(h, instance);
     hub_instance_move_back(h, instance);
     abandon_outputs(h, instance);
     hub_instance_cancel(instance);

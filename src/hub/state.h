@@ -532,6 +532,8 @@ void hub_value_disown(hub *h, hub_value *value);
 /* Sees to it that values are there, or will be before what is started next; those that cannot be
  * are poisoned. */
 void hub_recover(hub *h, hub_value *const *values, uint32_t n);
+/* Whether a value is there, or hub_recover could see to it. */
+bool hub_can_recover(const hub *h, hub_value *value);
 /* After a peer is gone with its slots: instances that it took part in, and values that it held. */
 void hub_lose(hub *h, hub_peer *peer, const char *reason);
 /* The same after slots are gone, of a member that may still be there. what: who lost them, and why;
