@@ -235,7 +235,7 @@ static bool fill_outcome(const hub *h, const hub_instance *instance, base_arena 
     for (size_t o = 0; o < n; o++) outcome->outputs[o] = instance->outputs[o]->id;
     if (instance->status != SHOAL_OK && !instance->quiet)
         return note_error(instance->status, instance->error, arena, outcome);
-    if (instance->program->part) outcome->n_outputs = 0; /* its run is not forgotten: it failed */
+    if (instance->program->taken) outcome->n_outputs = 0; /* its run is not forgotten: it failed */
     return !instance->times ||
            (list_times(h, instance, arena, outcome) && list_traffic(instance, arena, outcome));
 }

@@ -78,6 +78,44 @@ static void test_failed_beside(void **state) {
     }
 }
 
+/* Runs of one program that lose the same share what is left of it, with its plan. */
+static void test_failed_beside_many(void **state) {
+    pool *p = *state;
+    begin(p);
+    submit(p, 0, N, 10);
+    submit_both(p, 20, 10, 1);
+    for (uint64_t k = 30; k < 60; k += 10) {
+        uint64_t inputs[] = {number_of(p, 10), number_of(p, k == 50 ? 10 : 1)};
+        uint64_t outputs[] = {number_of(p, k), number_of(p, k + 1), number_of(p, k + 2)};
+        Shoal__Submit again = SHOAL__SUBMIT__INIT;
+        again.program = number_of(p, 20);
+        again.inputs = inputs;
+        again.n_inputs = 2;
+        again.outputs = outputs;
+        again.n_outputs = 3;
+        deliver(p, 0, SHOAL__KIND__SUBMIT, &again.base);
+    }
+    fail_first(p, SHOAL_INTERNAL, "division by zero");
+    const hub_record *first = value_of(p, 21)->origin;
+    for (uint64_t k = 20; k < 50; k += 10) {
+        assert_failed(p, k, 3, "x-x");
+        assert_ptr_equal(value_of(p, k + 1)->origin->program, first->program);
+    }
+    assert_failed(p, 50, 3, "xxx");
+    assert_int_equal(first->program->variants.count, 1);
+    finish_all(p);
+    /* Who holds the last of its results keeps it, and not the program that it is of. */
+    uint64_t program = number_of(p, 20);
+    let_go(p, (uint64_t[]){20, 21, 22, 30, 31, 32, 40, 42, 50, 51, 52}, 11);
+    Shoal__Release release = SHOAL__RELEASE__INIT;
+    release.programs = &program;
+    release.n_programs = 1;
+    deliver(p, 0, SHOAL__KIND__RELEASE, &release.base);
+    assert_null(base_map_get(&p->h->programs, program));
+    assert_null(value_of(p, 41)->origin->program->whole);
+    let_go(p, (uint64_t[]){41}, 1);
+}
+
 /* An operand that was given away fails with what it cannot be read again for; what is let go of
  * goes on rather than that. */
 static void test_given_away(void **state) {
@@ -179,6 +217,7 @@ static void test_endless_in_one(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_failed_beside, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_failed_beside_many, setup, teardown),
         cmocka_unit_test_setup_teardown(test_given_away, setup, teardown),
         cmocka_unit_test_setup_teardown(test_given_away_with_no_way_back, setup, teardown),
         cmocka_unit_test_setup_teardown(test_endless_beside, setup, teardown),

@@ -183,43 +183,60 @@ static bool is_whole(const hub_record *record) {
     return true;
 }
 
+/* What makes these outputs of a program, from the inputs that they need. */
+static shoal_status make_part(hub *h, hub_program *whole, const shoal_graph *g,
+                              const uint32_t *outputs, uint32_t n_outputs, hub_program **out) {
+    bool *needed = calloc((size_t)g->n_values + 1, sizeof *needed);
+    uint32_t *inputs = calloc((size_t)g->n_inputs + 1, sizeof *inputs), n_inputs = 0;
+    shoal_status status = base_fail(SHOAL_NO_MEMORY, "no memory for the rest of a program");
+    for (uint32_t o = 0; needed && o < n_outputs; o++) needed[g->outputs[outputs[o]]] = true;
+    if (needed) graph_mark_needed(g, needed);
+    for (uint32_t i = 0; needed && inputs && i < g->n_inputs; i++)
+        if (needed[g->inputs[i]]) inputs[n_inputs++] = i;
+    if (needed && inputs)
+        status = hub_program_part(h, whole, g, inputs, n_inputs, outputs, n_outputs, out);
+    free(inputs);
+    free(needed);
+    return status;
+}
+
+/* Of a program that is run again and again all runs lose the same: they share the part that is
+ * left, and its plans. */
+static hub_program *find_part(const hub_program *whole, const uint32_t *outputs, uint32_t n) {
+    hub_program *part = whole->part;
+    if (!part || part->n_outputs != n) return NULL;
+    return memcmp(part->taken + part->n_inputs, outputs, n * sizeof *outputs) ? NULL : part;
+}
+
 /* A record of the outputs that are well. Its place among the others is the whole's. */
 static shoal_status cut(hub *h, const hub_record *record, const shoal_graph *g, hub_record **out) {
+    uint32_t *outputs = calloc((size_t)record->n_outputs + 1, sizeof *outputs), n_outputs = 0;
     size_t most = (size_t)record->n_inputs + record->n_outputs + 1;
-    uint32_t *inputs = calloc(most, sizeof *inputs), *outputs = calloc(most, sizeof *outputs);
     hub_value **values = calloc(most, sizeof *values);
-    bool *needed = NULL;
     hub_program *program = NULL;
-    uint32_t n_inputs = 0, n_outputs = 0;
-    shoal_status status = inputs && outputs && values
+    shoal_status status = outputs && values
                               ? SHOAL_OK
                               : base_fail(SHOAL_NO_MEMORY, "no memory for the rest of a program");
     for (uint32_t o = 0; status == SHOAL_OK && o < record->n_outputs; o++)
         if (record->outputs[o] && record->outputs[o]->status == SHOAL_OK) outputs[n_outputs++] = o;
-    if (n_outputs && !(needed = calloc((size_t)g->n_values + 1, sizeof *needed)))
-        status = base_fail(SHOAL_NO_MEMORY, "no memory for the rest of a program");
-    for (uint32_t o = 0; needed && o < n_outputs; o++) needed[g->outputs[outputs[o]]] = true;
-    if (needed) graph_mark_needed(g, needed);
-    for (uint32_t i = 0; needed && i < record->n_inputs; i++)
-        if (needed[g->inputs[i]]) inputs[n_inputs++] = i;
-    if (needed)
-        status =
-            hub_program_part(h, record->program, g, inputs, n_inputs, outputs, n_outputs, &program);
-    for (uint32_t i = 0; program && i < n_inputs; i++) values[i] = record->inputs[inputs[i]];
-    for (uint32_t o = 0; program && o < n_outputs; o++)
-        values[n_inputs + o] = record->outputs[outputs[o]];
-    if (program) status = hub_record_new(h, program, values, values + n_inputs, out);
-    if (program && status != SHOAL_OK) hub_program_free(program);
+    if (status == SHOAL_OK && n_outputs) program = find_part(record->program, outputs, n_outputs);
+    if (status == SHOAL_OK && n_outputs && !program)
+        status = make_part(h, record->program, g, outputs, n_outputs, &program);
+    if (program) {
+        uint32_t n_inputs = program->n_inputs;
+        for (uint32_t i = 0; i < n_inputs; i++) values[i] = record->inputs[program->taken[i]];
+        for (uint32_t o = 0; o < n_outputs; o++) values[n_inputs + o] = record->outputs[outputs[o]];
+        status = hub_record_new(h, program, values, values + n_inputs, out);
+        if (status != SHOAL_OK) hub_program_settle(h, program);
+    }
     if (*out) {
         (*out)->number = record->number;
         (*out)->run = record->run;
         (*out)->reruns = record->reruns;
         (*out)->cuts = record->cuts;
     }
-    free(inputs);
     free(outputs);
     free(values);
-    free(needed);
     return status;
 }
 

@@ -169,12 +169,14 @@ typedef struct hub_program {
     uint32_t n_inputs, n_outputs;
     shoal_type *types; /* of the inputs, then of the outputs */
     bool *home;
-    bool loops;      /* run in rounds: see carry and stop */
-    bool unbounded;  /* it may run for as long as it likes: in rounds, or by `while` */
-    bool part;       /* of what a client has submitted: see rest.c */
-    bool moves;      /* nothing but inputs that move in from their client */
-    bool binds;      /* something to slots */
-    bool checks;     /* its data may not pass a check; */
+    bool loops;                /* run in rounds: see carry and stop */
+    bool unbounded;            /* it may run for as long as it likes: in rounds, or by `while` */
+    struct hub_program *whole; /* of a part: what it is of, NULL once that is gone, */
+    uint32_t *taken; /* and which of its inputs and outputs it has: see rest.c; else NULL */
+    struct hub_program *part; /* that was made of it last; NULL: none, or gone */
+    bool moves;               /* nothing but inputs that move in from their client */
+    bool binds;               /* something to slots */
+    bool checks;              /* its data may not pass a check; */
     bool *keeps;     /* then, per input: outputs that this may leave well need it; NULL: none */
     bool *reads;     /* outputs that hub_rest_reads was last asked of, then its answer, */
     bool goes_on;    /* and whether that may have no end */
@@ -507,7 +509,7 @@ shoal_status hub_program_moving(hub *h, uint32_t session, hub_value *const *valu
                                 bool home, hub_program **out);
 /* A program of the hub's own, which makes some of the outputs of another from some of its inputs.
  * g: the other's graph; inputs, outputs: their numbers, of which these outputs need no others. */
-shoal_status hub_program_part(hub *h, const hub_program *whole, const shoal_graph *g,
+shoal_status hub_program_part(hub *h, hub_program *whole, const shoal_graph *g,
                               const uint32_t *inputs, uint32_t n_inputs, const uint32_t *outputs,
                               uint32_t n_outputs, hub_program **out);
 void hub_program_settle(hub *h, hub_program *program);

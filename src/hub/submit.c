@@ -13,8 +13,11 @@ void hub_program_free(hub_program *program) {
     for (size_t i = 0; i < program->variants.count; i++)
         hub_variant_free(program, program->variants.data[i]);
     hub_let_go(program->user, held(program->encoded.size));
+    if (program->whole && program->whole->part == program) program->whole->part = NULL;
+    if (program->part) program->part->whole = NULL;
     free(program->variants.data);
     free(program->home);
+    free(program->taken);
     free(program->carry);
     free(program->keeps);
     free(program->reads);
@@ -55,9 +58,9 @@ shoal_status hub_program_moving(hub *h, uint32_t session, hub_value *const *valu
     return status;
 }
 
-static shoal_status take_part(const hub_program *whole, const shoal_graph *g,
-                              const uint32_t *inputs, const uint32_t *outputs, hub_program *part) {
+static shoal_status take_part(const hub_program *whole, const shoal_graph *g, hub_program *part) {
     uint32_t n_inputs = part->n_inputs, n_outputs = part->n_outputs;
+    const uint32_t *inputs = part->taken, *outputs = part->taken + n_inputs;
     size_t n = (size_t)n_inputs + n_outputs + 1;
     uint32_t *values = calloc(n, sizeof *values);
     part->types = calloc(n, sizeof *part->types);
@@ -80,24 +83,32 @@ static shoal_status take_part(const hub_program *whole, const shoal_graph *g,
     return status;
 }
 
-shoal_status hub_program_part(hub *h, const hub_program *whole, const shoal_graph *g,
+shoal_status hub_program_part(hub *h, hub_program *whole, const shoal_graph *g,
                               const uint32_t *inputs, uint32_t n_inputs, const uint32_t *outputs,
                               uint32_t n_outputs, hub_program **out) {
     hub_program *part = calloc(1, sizeof *part);
     if (!part) return base_fail(SHOAL_NO_MEMORY, "no memory for a program");
     part->id = h->next_value++;
     part->session = whole->session;
-    part->released = part->part = true;
+    part->released = true;
     part->n_inputs = n_inputs;
     part->n_outputs = n_outputs;
+    part->taken = calloc((size_t)n_inputs + n_outputs + 1, sizeof *part->taken);
     base_str_init(&part->encoded);
-    shoal_status status = take_part(whole, g, inputs, outputs, part);
+    shoal_status status =
+        part->taken ? SHOAL_OK : base_fail(SHOAL_NO_MEMORY, "no memory for a program");
+    for (uint32_t i = 0; part->taken && i < n_inputs + n_outputs; i++)
+        part->taken[i] = i < n_inputs ? inputs[i] : outputs[i - n_inputs];
+    if (status == SHOAL_OK) status = take_part(whole, g, part);
     if (status == SHOAL_OK) status = hub_hold(h, whole->user, held(part->encoded.size));
     if (status != SHOAL_OK) {
         hub_program_free(part);
         return status;
     }
     part->user = whole->user;
+    if (whole->part) whole->part->whole = NULL;
+    part->whole = whole;
+    whole->part = part;
     *out = part;
     return SHOAL_OK;
 }
