@@ -169,14 +169,13 @@ typedef struct hub_program {
     uint32_t n_inputs, n_outputs;
     shoal_type *types; /* of the inputs, then of the outputs */
     bool *home;
-    bool loops;                /* run in rounds: see carry and stop */
-    bool unbounded;            /* it may run for as long as it likes: in rounds, or by `while` */
-    struct hub_program *whole; /* of a part: what it is of, NULL once that is gone, */
-    uint32_t *taken; /* and which of its inputs and outputs it has: see rest.c; else NULL */
-    struct hub_program *part; /* that was made of it last; NULL: none, or gone */
-    bool moves;               /* nothing but inputs that move in from their client */
-    bool binds;               /* something to slots */
-    bool checks;              /* its data may not pass a check; */
+    bool loops;      /* run in rounds: see carry and stop */
+    bool unbounded;  /* it may run for as long as it likes: in rounds, or by `while` */
+    uint32_t *taken; /* by a part: which inputs and outputs of the whole; else NULL; see rest.c */
+    struct hub_program *whole, *part; /* what it is of, and was made of it last; NULL: gone */
+    bool moves;                       /* nothing but inputs that move in from their client */
+    bool binds;                       /* something to slots */
+    bool checks;                      /* its data may not pass a check; */
     bool *keeps;     /* then, per input: outputs that this may leave well need it; NULL: none */
     bool *reads;     /* outputs that hub_rest_reads was last asked of, then its answer, */
     bool goes_on;    /* and whether that may have no end */
@@ -378,8 +377,7 @@ void hub_events_pass(hub *h, hub_peer *peer, Shoal__Events *events);
 void hub_events_gone(hub *h, const hub_peer *gone);
 
 /* speed.c */
-/* Asks the devices of the pool for figures that they were not asked for yet; bits of base_figure.
- */
+/* Asks the devices of the pool for figures that they have not told yet; bits of base_figure. */
 void hub_measure(hub *h, uint32_t what);
 /* False, and nothing taken, for figures that there are not. */
 bool hub_figures_take(Shoal__Figure *const *figures, size_t n, base_speeds *to);
@@ -645,8 +643,7 @@ bool hub_takes_part(const hub *h, const plan_result *plan, const hub_peer *peer)
 shoal_status hub_instance_start(hub *h, hub_record *record, hub_purpose purpose, bool again);
 hub_instance *hub_instance_find(const hub *h, uint64_t id);
 void hub_instance_free(hub_instance *instance);
-/* Whether everybody who took part has said so, or is gone, and nothing is in doubt: to be settled.
- */
+/* Whether all who took part have said so, or are gone, and nothing is in doubt: to be settled. */
 bool hub_instance_over(const hub_instance *instance);
 void hub_instance_settle(hub *h, hub_instance *instance);
 /* Tells a client what is through. */

@@ -10,10 +10,10 @@
 enum {
     CHUNKS_PER_TURN = 4,
     TELLING = WIRE_GRAIN,  /* bytes of a piece that tells how fast a path is */
-    WORTH_A_TRY = 4 << 20, /* bytes that wait, for a path to be tried of which nothing is known, */
-    WORTH_A_RETRY = 16 << 20, /* or that seemed slow: */
-    LOOKED_AT = 8,            /* transfers that are counted for that */
-    ENOUGH_TOLD = 3,          /* pieces, for a path to be known */
+    WORTH_A_TRY = 4 << 20, /* bytes that wait, for a path to be tried of which nothing is known, or
+                              that seemed slow: files have no more than 16 MiB on their way; */
+    LOOKED_AT = 8,         /* transfers that are counted for that */
+    ENOUGH_TOLD = 3,       /* pieces, for a path to be known */
 };
 #define KEEP 0.8 /* of what was measured before, at each piece */
 
@@ -106,7 +106,7 @@ static double through(const wire_framed *own, size_t bytes) {
  * up must not be the end of it. The slower it seemed, the longer it is left alone. */
 static double doubt(const wire_paths *p, const wire_framed *own) {
     double idle = (double)(base_now() - own->path.measured) * 1e-9;
-    return own->path.flight.bytes || idle < 1 || !waits(p, WORTH_A_RETRY) ? 1 : idle;
+    return own->path.flight.bytes || idle < 1 || !waits(p, WORTH_A_TRY) ? 1 : idle;
 }
 
 /* Where nothing is known of any path: the talker, or the oldest. */
