@@ -139,8 +139,36 @@ static void test_given_away(void **state) {
     finish_all(p);
 }
 
-/* The same where it has a record of how it was made, and what that reads is gone: its client had no
- * room for a copy. */
+/* What was given away before it was made is made anew with its reader. */
+static void test_given_away_on_the_way(void **state) {
+    pool *p = *state;
+    wire_close(p->ends[1], SHOAL_CLOSED, "it has left");
+    p->ends[1] = NULL;
+    pump(p);
+    begin(p);
+    submit_endless(p, false, 10);
+    hub_instance *first = p->h->first;
+    submit_both(p, 20, 1, 2);
+    submit_both(p, 30, 20, 21);
+    submit_both(p, 40, 10, 31);
+    let_go(p, (uint64_t[]){20, 31}, 2);
+    uint64_t given[TEST_ALL];
+    size_t n = 0;
+    for (hub_instance *i = first->next; i; i = i->next) ok(hub_donate(p->h, i, given, &n));
+    assert_int_equal(n, 2);
+    assert_null(value_of(p, 31)->origin);
+    let_go(p, (uint64_t[]){10, 40, 42}, 3);
+    assert_false(hub_instance_runs(first));
+    for (hub_instance *i = first; i; i = i->next) assert_true(i->again || !hub_instance_runs(i));
+    finish_all(p);
+    assert_failed(p, 21, 2, "--");
+    assert_failed(p, 30, 1, "-");
+    assert_failed(p, 41, 1, "-");
+    assert_false(value_of(p, 41)->absent);
+}
+
+/* As test_given_away, where there is a record of how the operand was made, and what that reads is
+ * gone: its client had no room for a copy. */
 static void test_given_away_with_no_way_back(void **state) {
     pool *p = *state;
     base_str text;
@@ -219,6 +247,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_failed_beside, setup, teardown),
         cmocka_unit_test_setup_teardown(test_failed_beside_many, setup, teardown),
         cmocka_unit_test_setup_teardown(test_given_away, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_given_away_on_the_way, setup, teardown),
         cmocka_unit_test_setup_teardown(test_given_away_with_no_way_back, setup, teardown),
         cmocka_unit_test_setup_teardown(test_endless_beside, setup, teardown),
         cmocka_unit_test_setup_teardown(test_endless_in_one, setup, teardown),
