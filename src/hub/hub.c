@@ -582,6 +582,7 @@ void hub_destroy(hub **out) {
     base_map_fini(&h->instances);
     base_map_fini(&h->values);
     base_map_fini(&h->programs);
+    base_map_fini(&h->parts);
     base_map_fini(&h->slots);
     base_events_fini(&h->events);
     free(h->doubts.data);

@@ -55,9 +55,10 @@ static void use(hub_value *value, const hub_instance *instance) {
     value->users++;
 }
 
-/* Whether a check, its own or one of what it reads and is under way, may have it run again. */
+/* Whether a check, its own or one of what it reads and is under way, may have it run again; or what
+ * may have no end, and may be dropped. */
 static bool is_checked(const hub_record *record) {
-    bool checked = record->program->checks;
+    bool checked = record->program->checks || record->program->unbounded;
     for (uint32_t i = 0; i < record->n_inputs; i++)
         checked |= !record->inputs[i]->counted && record->inputs[i]->checked;
     return checked;
@@ -335,6 +336,7 @@ void hub_instance_detach(hub *h, hub_instance *instance) {
         instance->outputs[o]->users--;
         hub_value_settle(h, instance->outputs[o]);
     }
+    hub_record_disown_failed(h, record);
     hub_record_release(h, record);
 }
 

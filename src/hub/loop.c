@@ -270,10 +270,13 @@ static bool is_held(const hub_value *value) {
     return !value->released || value->needed || value->holds > value->reads;
 }
 
+/* What only moves gives its inputs to who reads them behind it. */
 static bool gives_something(const hub_instance *instance) {
+    const hub_record *record = instance->record;
     bool gives = false;
-    for (uint32_t o = 0; o < instance->record->n_outputs; o++)
-        gives |= is_held(instance->outputs[o]);
+    for (uint32_t o = 0; o < record->n_outputs; o++) gives |= is_held(instance->outputs[o]);
+    for (uint32_t n = 0; instance->program->moves && n < record->n_inputs; n++)
+        gives |= record->inputs[n]->needed;
     return gives;
 }
 
@@ -329,35 +332,26 @@ static void forget_marks(const instances *list) {
     }
 }
 
-/* From the last on: who reads what another makes is behind it. */
+/* Reads are counted before: who was dropped may be listed before what was begun anew since. From
+ * the last on: who is needed and reads what another makes is behind it. */
 static void find_unneeded(const instances *list, size_t budget) {
     forget_marks(list);
+    for (size_t k = 0; k < list->count; k++) {
+        hub_record *record = list->data[k]->record;
+        for (uint32_t n = 0; n < record->n_inputs; n++)
+            record->inputs[n]->reads += !record->read; /* it may be made again meanwhile */
+        record->read = true;
+    }
     for (size_t k = list->count; k-- > 0;) {
         hub_instance *i = list->data[k];
-        bool ends = i->purpose != HUB_REMADE || i->program->unbounded;
-        i->unneeded = !hub_instance_runs(i) || (ends && !gives_something(i));
+        i->unneeded = !hub_instance_runs(i) || !gives_something(i);
         note_needed(i, &budget);
-        for (uint32_t n = 0; n < i->record->n_inputs; n++)
-            i->record->inputs[n]->reads += !i->record->read; /* it may be made again meanwhile */
-        i->record->read = true;
     }
-}
-
-/* The instance under way that makes a value, where it could begin anew. */
-static hub_instance *find_maker(const instances *list, const hub_value *value) {
-    for (size_t k = 0; k < list->count; k++) {
-        hub_instance *i = list->data[k];
-        bool can = i->status == SHOAL_OK && i->purpose == HUB_ASKED && !i->program->loops;
-        for (uint32_t o = 0; can && o < i->record->n_outputs; o++)
-            if (i->outputs[o] == value) return i;
-    }
-    return NULL;
 }
 
 /* Whether all that is needed and begins anew, as something that it reads is dropped or begins anew,
- * has what it reads for it: operands that were given away are gone. From the first on; where it
- * lacks something, *gone is that. */
-static bool can_begin_anew(const hub *h, const instances *list, const hub_value **gone) {
+ * has what it reads for it: operands that were given away are gone. From the first on. */
+static bool can_begin_anew(const hub *h, const instances *list) {
     for (size_t k = 0; k < list->count; k++) {
         const hub_instance *i = list->data[k];
         const hub_record *record = i->record;
@@ -366,24 +360,11 @@ static bool can_begin_anew(const hub *h, const instances *list, const hub_value 
         if (!drops && !anew) continue;
         for (uint32_t n = 0; !i->unneeded && n < record->n_inputs; n++) {
             hub_value *value = record->inputs[n];
-            if (!value->absent || value->anew || hub_can_recover(h, value)) continue;
-            *gone = value;
-            return false;
+            if (value->absent && !value->anew && !hub_can_recover(h, value)) return false;
         }
         for (uint32_t o = 0; o < record->n_outputs; o++) i->outputs[o]->anew = true;
         for (uint32_t m = 0; i->variant && m < i->variant->n_moved; m++)
             record->inputs[i->variant->moved[m][0]]->anew = true; /* it comes with another */
-    }
-    return true;
-}
-
-/* The same, once what is given away before it was made is made anew as well: one by one. */
-static bool all_can_begin_anew(const hub *h, const instances *list) {
-    const hub_value *gone;
-    while (!can_begin_anew(h, list, &gone)) {
-        hub_instance *maker = find_maker(list, gone);
-        if (!maker || maker->shed) return false;
-        maker->shed = true;
     }
     return true;
 }
@@ -424,7 +405,10 @@ static bool drop_unneeded(hub *h, uint32_t session) {
     for (hub_instance *i = h->first; i; i = i->next)
         if (i->session == session && i->record) listed &= base_vec_push(&list, i);
     if (listed) find_unneeded(&list, MOST_DECODED);
-    if (listed && !all_can_begin_anew(h, &list)) find_unneeded(&list, 0);
+    if (listed && !can_begin_anew(h, &list)) {
+        find_unneeded(&list, 0);
+        listed = can_begin_anew(h, &list); /* who is to move in with another needs no part */
+    }
     /* With a loop fails what reads it, which nobody needs either. */
     for (size_t k = 0; listed && k < list.count; k++) list.data[k]->quiet |= list.data[k]->unneeded;
     for (size_t k = 0; listed && k < list.count; k++) {

@@ -175,6 +175,8 @@ static void look(run *r, bool may_fail) {
         const hub_value *v = find(r, k);
         uint32_t cause = 0;
         if (t->held && !v && (t->known || !t->upload)) wrong(r, "value %u is not there", k);
+        /* What failed and nobody held is gone, and who reads it has failed as well. */
+        if (!v && !t->cause && reads_failed(r, t, &cause)) t->cause = cause;
         if (t->failed || !v || v->status == SHOAL_OK) continue;
         bool why =
             t->cause || reads_failed(r, t, &cause) || (!t->held && v->status == SHOAL_INTERRUPTED);

@@ -133,8 +133,8 @@ static bool stale(const hub_instance *instance) {
         const hub_value *value = instance->record->inputs[i];
         bool moves = value->kept && value->kept == instance->input_ids[i];
         /* It is the instance's own, or that of a later one: all devices begin this one first. */
-        if (value->donated_to >= instance->id && value->stored == instance->input_ids[i]) continue;
-        if (value->absent || (value->stored != instance->input_ids[i] && !moves)) return true;
+        bool same = value->stored == instance->input_ids[i] || moves;
+        if (!same || (value->absent && value->donated_to < instance->id)) return true;
     }
     return false;
 }
@@ -225,6 +225,7 @@ static void start_again(hub *h, hub_record *record, bool lost) {
     if (taken) hub_record_adopt(h, rest);
     settle_values(h, record);
     if (taken) settle_values(h, rest);
+    hub_record_disown_failed(h, record);
     if (rest) hub_record_release(h, rest);
 }
 

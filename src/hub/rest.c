@@ -13,14 +13,20 @@
 
 static const uint64_t SHARED_CHECK = UINT64_C(1) << 63;
 
-/* Notes the checks that values derive from, a bit each; those that are too many for it have the
- * last one together. Returns all of them. */
+/* Whether what derives from it may be left out of a program that begins anew: it may fail, or have
+ * no end and be dropped (loop.c). */
+static bool may_be_left(const shoal_node *node) {
+    return graph_may_fail(node) || graph_may_go_on(node);
+}
+
+/* Notes the checks that values derive from, a bit each, and what may have no end; those that are
+ * too many for it have the last one together. Returns all of them. */
 static uint64_t note_checks(const shoal_graph *g, uint64_t *checks) {
     uint64_t all = 0, next = 1;
     for (uint32_t n = 0; n < g->n_nodes; n++) {
         const shoal_node *node = &g->nodes[n];
         uint64_t found = 0;
-        if (graph_may_fail(node)) {
+        if (may_be_left(node)) {
             found = next;
             next <<= next != SHARED_CHECK;
         }
@@ -48,7 +54,7 @@ static shoal_status note_kept(const shoal_graph *g, const uint64_t *checks, uint
 
 shoal_status hub_rest_read(const shoal_graph *g, hub_program *program) {
     for (uint32_t n = 0; n < g->n_nodes && !program->checks; n++)
-        program->checks = graph_may_fail(&g->nodes[n]);
+        program->checks = may_be_left(&g->nodes[n]);
     if (!program->checks || program->loops) return SHOAL_OK; /* a loop fails as a whole */
     uint64_t *checks = calloc((size_t)g->n_values + 1, sizeof *checks);
     if (!checks) return base_fail(SHOAL_NO_MEMORY, "no memory for a program");

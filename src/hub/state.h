@@ -175,7 +175,7 @@ typedef struct hub_program {
     struct hub_program *whole, *part; /* what it is of, and was made of it last; NULL: gone */
     bool moves;                       /* nothing but inputs that move in from their client */
     bool binds;                       /* something to slots */
-    bool checks;                      /* its data may not pass a check; */
+    bool checks;                      /* a part may fail a check, or be dropped: see rest.c; */
     bool *keeps;     /* then, per input: outputs that this may leave well need it; NULL: none */
     bool *reads;     /* outputs that hub_rest_reads was last asked of, then its answer, */
     bool goes_on;    /* and whether that may have no end */
@@ -312,7 +312,7 @@ struct hub {
     base_map links;    /* plan_link_key of peers -> hub_link */
     uint64_t speeds;   /* counts what was learnt of devices: plans made before are made anew */
     base_map values;
-    base_map programs;
+    base_map programs, parts;    /* by number: those of clients, and the hub's own parts of them */
     hub_instance *first, **last; /* in order of number: waiting and in flight, */
     base_map instances;          /* and by number */
     hub_record *dying;           /* by next_dying */
@@ -358,8 +358,7 @@ typedef struct hub_event {
     } u;
 } hub_event;
 
-/* Applies an event and sends what follows from it. A failure is the peer's fault: its link is to be
- * closed with the message. */
+/* Applies an event and sends what follows. A failure is the peer's: its link is to be closed. */
 shoal_status hub_apply(hub *h, const hub_event *event);
 
 /* The lowest number of an instance that is under way, or of the next one. */
@@ -454,7 +453,7 @@ shoal_status hub_turn(hub *h, hub_peer *peer, Shoal__Kind kind, const void *body
 /* What waits, as far as it is somebody's turn. */
 void hub_turns_serve(hub *h);
 void hub_asks_drop(hub_peer *peer);
-/* What the hub was at since `start` was for this user. */
+/* What the hub was at since `start` was for this user; NULL: for nobody. */
 void hub_user_charge(const hub *h, hub_user *user, int64_t start);
 /* Bytes of a member are passed on, which takes time for its user, too: who is far ahead of its part
  * while there are others sends no more than a window until it is its turn. */
@@ -525,6 +524,8 @@ shoal_status hub_record_new(hub *h, hub_program *program, hub_value *const *inpu
 /* The values that it makes are to be made again by it. */
 void hub_record_adopt(hub *h, hub_record *record);
 void hub_record_release(hub *h, hub_record *record);
+/* Values that have failed, and are not being made, do not hold what they were to be made of. */
+void hub_record_disown_failed(hub *h, hub_record *record);
 /* The value is not to be made again by what made it. */
 void hub_value_disown(hub *h, hub_value *value);
 
@@ -670,8 +671,7 @@ hub_part *hub_part_of(const hub_instance *instance, const hub_peer *peer);
 /* waits.c */
 /* A member has waited for another for long: who waits for a client alone fails. */
 void hub_waits(hub *h, hub_peer *peer, const Shoal__Waits *waits);
-/* A message with the lines that it names said to be those of this run, to be freed; NULL: no
- * memory. */
+/* A message, its lines said to be those of this run, to be freed; NULL: no memory. */
 char *hub_instance_stamp(const hub_instance *instance, const char *message);
 /* Tells a client that outputs of a program have failed, or, NULL, that nothing more comes of it. */
 void hub_failure_tell(hub *h, const hub_record *record, const hub_value *failed);

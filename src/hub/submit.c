@@ -101,11 +101,14 @@ shoal_status hub_program_part(hub *h, hub_program *whole, const shoal_graph *g,
         part->taken[i] = i < n_inputs ? inputs[i] : outputs[i - n_inputs];
     if (status == SHOAL_OK) status = take_part(whole, g, part);
     if (status == SHOAL_OK) status = hub_hold(h, whole->user, held(part->encoded.size));
+    if (status == SHOAL_OK) {
+        part->user = whole->user;
+        status = base_map_set(&h->parts, part->id, part);
+    }
     if (status != SHOAL_OK) {
         hub_program_free(part);
         return status;
     }
-    part->user = whole->user;
     if (whole->part) whole->part->whole = NULL;
     part->whole = whole;
     whole->part = part;
@@ -115,7 +118,7 @@ shoal_status hub_program_part(hub *h, hub_program *whole, const shoal_graph *g,
 
 void hub_program_settle(hub *h, hub_program *program) {
     if (!program->released || program->users) return;
-    base_map_remove(&h->programs, program->id);
+    base_map_remove(program->taken ? &h->parts : &h->programs, program->id);
     while (program->variants.count)
         hub_variant_drop(h, program, program->variants.data[--program->variants.count]);
     hub_program_free(program);

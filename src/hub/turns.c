@@ -30,6 +30,7 @@ static bool may_ask(const hub *h, const hub_user *user, int64_t now) {
 
 /* One of n users has one part of n + 1, so that some of the time is always left. */
 void hub_user_charge(const hub *h, hub_user *user, int64_t start) {
+    if (!user) return;
     int64_t now = base_now();
     uint32_t n = present(h, now);
     if (user->free_at < start) user->free_at = start;

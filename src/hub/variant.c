@@ -42,12 +42,11 @@ static bool is_current(const hub *h, const hub_variant *variant) {
     return !variant->broken && made_for[0] == h->epoch && made_for[1] == h->speeds;
 }
 
-void hub_variants_prune(hub *h) {
-    if (h->pruned_epoch == h->epoch && h->pruned_speeds == h->speeds && !h->breakage) return;
+static void prune(hub *h, const base_map *programs) {
     size_t at = 0;
     uint64_t key;
     void *item;
-    while (base_map_next(&h->programs, &at, &key, &item)) {
+    while (base_map_next(programs, &at, &key, &item)) {
         hub_program *program = item;
         for (size_t i = 0; i < program->variants.count;) {
             hub_variant *variant = program->variants.data[i];
@@ -59,6 +58,12 @@ void hub_variants_prune(hub *h) {
             hub_variant_drop(h, program, variant);
         }
     }
+}
+
+void hub_variants_prune(hub *h) {
+    if (h->pruned_epoch == h->epoch && h->pruned_speeds == h->speeds && !h->breakage) return;
+    prune(h, &h->programs);
+    prune(h, &h->parts);
     h->pruned_epoch = h->epoch;
     h->pruned_speeds = h->speeds;
     h->breakage = false;
@@ -75,11 +80,11 @@ static bool depends(const plan_result *plan, const base_map *moved) {
     return false;
 }
 
-void hub_variants_outdate(hub *h, const base_map *moved) {
+static void outdate(hub *h, const base_map *programs, const base_map *moved) {
     uint64_t key;
     size_t at = 0;
     void *item;
-    while (base_map_next(&h->programs, &at, &key, &item)) {
+    while (base_map_next(programs, &at, &key, &item)) {
         const hub_program *program = item;
         for (size_t i = 0; i < program->variants.count; i++) {
             hub_variant *variant = program->variants.data[i];
@@ -87,6 +92,11 @@ void hub_variants_outdate(hub *h, const base_map *moved) {
                 variant->broken = h->breakage = true;
         }
     }
+}
+
+void hub_variants_outdate(hub *h, const base_map *moved) {
+    outdate(h, &h->programs, moved);
+    outdate(h, &h->parts, moved);
 }
 
 /* A value that lies in a client's memory only. */
