@@ -336,7 +336,6 @@ void hub_instance_detach(hub *h, hub_instance *instance) {
         instance->outputs[o]->users--;
         hub_value_settle(h, instance->outputs[o]);
     }
-    hub_record_disown_failed(h, record);
     hub_record_release(h, record);
 }
 

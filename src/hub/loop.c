@@ -270,11 +270,29 @@ static bool is_held(const hub_value *value) {
     return !value->released || value->needed || value->holds > value->reads;
 }
 
-/* What only moves gives its inputs to who reads them behind it. */
-static bool gives_something(const hub_instance *instance) {
+/* Whether one of the first n reads it. */
+static bool is_read(const instances *list, size_t n, const hub_value *value) {
+    for (size_t k = 0; value->reads && k < n; k++) {
+        const hub_record *record = list->data[k]->record;
+        for (uint32_t i = 0; hub_instance_runs(list->data[k]) && i < record->n_inputs; i++)
+            if (record->inputs[i] == value) return true;
+    }
+    return false;
+}
+
+/* What only moves gives its inputs to who reads them behind it. What is made again can be made once
+ * more, so that only who needs it now counts: also who is before it, and has what was there before.
+ */
+static bool gives_something(const instances *list, size_t k) {
+    const hub_instance *instance = list->data[k];
     const hub_record *record = instance->record;
     bool gives = false;
-    for (uint32_t o = 0; o < record->n_outputs; o++) gives |= is_held(instance->outputs[o]);
+    for (uint32_t o = 0; o < record->n_outputs; o++) {
+        const hub_value *value = instance->outputs[o];
+        gives |= instance->purpose == HUB_REMADE
+                     ? !value->released || value->needed || is_read(list, k, value)
+                     : is_held(value);
+    }
     for (uint32_t n = 0; instance->program->moves && n < record->n_inputs; n++)
         gives |= record->inputs[n]->needed;
     return gives;
@@ -344,7 +362,7 @@ static void find_unneeded(const instances *list, size_t budget) {
     }
     for (size_t k = list->count; k-- > 0;) {
         hub_instance *i = list->data[k];
-        i->unneeded = !hub_instance_runs(i) || !gives_something(i);
+        i->unneeded = !hub_instance_runs(i) || !gives_something(list, k);
         note_needed(i, &budget);
     }
 }
@@ -415,11 +433,13 @@ static bool drop_unneeded(hub *h, uint32_t session) {
         hub_instance *i = list.data[k];
         bool drops = i->unneeded && may_go_on(i);
         if (!drops && !i->shed && !reads_dropped(i)) continue;
-        if (drops)
+        if (drops && i->purpose == HUB_REMADE)
+            i->concerned = true; /* its results have not failed */
+        else if (drops)
             due |= hub_instance_fail_only(h, i, SHOAL_INTERRUPTED, UNHELD);
         else
             shed(i);
-        due |= !drops;
+        due |= !drops || i->concerned;
         moved |= i->variant && i->variant->n_moved;
         dropped = true;
     }

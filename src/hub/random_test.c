@@ -14,6 +14,7 @@ typedef enum form_kind { IOTA, NEGATES, CHECKS, ENDLESS, LOOP } form_kind;
 /* A value of the session, number BASE and its place in the list. */
 typedef struct thing {
     bool held, failed, endless;
+    bool may;           /* have failed: it is gone, or what failed is not known to concern it */
     bool upload, known; /* the hub has heard of it */
     uint32_t cause;     /* the failure that it is known to have had; 0: none */
     uint32_t of[TEST_ALL], n_of;
@@ -146,7 +147,7 @@ static void build(form_kind kind, uint32_t n, base_str *text, form *f) {
 static bool reads_failed(const run *r, const thing *t, uint32_t *cause) {
     for (uint32_t i = 0; i < t->n_of; i++) {
         const thing *of = &r->things[t->of[i]];
-        if (!of->failed && !of->cause) continue;
+        if (!of->failed && !of->cause && !of->may) continue;
         *cause = of->cause;
         return true;
     }
@@ -175,11 +176,11 @@ static void look(run *r, bool may_fail) {
         const hub_value *v = find(r, k);
         uint32_t cause = 0;
         if (t->held && !v && (t->known || !t->upload)) wrong(r, "value %u is not there", k);
-        /* What failed and nobody held is gone, and who reads it has failed as well. */
-        if (!v && !t->cause && reads_failed(r, t, &cause)) t->cause = cause;
+        /* What fails and nobody holds is gone at once, and who reads it fails as well. */
+        t->may |= !v && reads_failed(r, t, &cause);
         if (t->failed || !v || v->status == SHOAL_OK) continue;
-        bool why =
-            t->cause || reads_failed(r, t, &cause) || (!t->held && v->status == SHOAL_INTERRUPTED);
+        bool why = t->cause || t->may || reads_failed(r, t, &cause) ||
+                   (!t->held && v->status == SHOAL_INTERRUPTED);
         if (!t->cause) t->cause = cause;
         t->failed = true;
         if (why || !t->held) continue;
@@ -367,12 +368,16 @@ static void fail_any(run *r) {
     for (uint32_t k = 0; k < i->n_parts; k++) {
         int m = i->parts[k].peer && !i->parts[k].through ? end_of(r, i->parts[k].peer) : -1;
         if (m < 0) continue;
-        /* With what is made again fails the client's own run of it. */
+        /* With what is made again fails the client's own run of it, where that is of its data. */
         const hub_instance *asked = i->purpose == HUB_REMADE ? r->p->h->first : NULL;
         while (asked && (asked->record != i->record || asked->purpose != HUB_ASKED ||
                          asked->status != SHOAL_OK))
             asked = asked->next;
-        if (asked) note_cause(r, asked, line);
+        if (asked && line) note_cause(r, asked, line);
+        for (uint32_t o = 0; asked && !line && o < asked->record->n_outputs; o++) {
+            uint64_t at = asked->outputs[o]->id - number_of(r->p, BASE);
+            if (at < r->n) r->things[at].may = true;
+        }
         if (i->purpose != HUB_CUT && !(line && asked)) note_cause(r, i, line);
         deliver(r->p, m, SHOAL__KIND__FAILED, &failed.base);
         return;
@@ -488,6 +493,15 @@ static void drop_all(run *r, bool only_endless) {
     drop(r, ks, n);
 }
 
+/* As a session does again and again: what is needed is looked at then. */
+static void drop_nothing(run *r) {
+    Shoal__Release release = SHOAL__RELEASE__INIT;
+    uint64_t unknown = number_of(r->p, BASE + MOST + 1);
+    release.values = &unknown;
+    release.n_values = 1;
+    deliver(r->p, 0, SHOAL__KIND__RELEASE, &release.base);
+}
+
 static void settle(run *r) {
     r->doing = "finish in the end";
     finish_what_ends(r);
@@ -497,6 +511,8 @@ static void settle(run *r) {
     r->doing = "finish in the end";
     finish_what_ends(r);
     tick(r);
+    finish_what_ends(r);
+    drop_nothing(r);
     finish_what_ends(r);
     if (r->p->h->first && r->mode != CALM) { /* what was given away may be waited for */
         drop_all(r, false);

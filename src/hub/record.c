@@ -101,13 +101,6 @@ void hub_record_release(hub *h, hub_record *record) {
     h->burying = false;
 }
 
-void hub_record_disown_failed(hub *h, hub_record *record) {
-    for (uint32_t o = 0; o < record->n_outputs; o++) {
-        hub_value *value = record->outputs[o];
-        if (value && value->status != SHOAL_OK && !value->users) hub_value_disown(h, value);
-    }
-}
-
 void hub_value_disown(hub *h, hub_value *value) {
     hub_record *record = value->origin;
     if (!record) return;

@@ -225,7 +225,6 @@ static void start_again(hub *h, hub_record *record, bool lost) {
     if (taken) hub_record_adopt(h, rest);
     settle_values(h, record);
     if (taken) settle_values(h, rest);
-    hub_record_disown_failed(h, record);
     if (rest) hub_record_release(h, rest);
 }
 

@@ -483,7 +483,7 @@ shoal_status hub_value_whole_at_client(hub *h, const hub_peer *client, hub_value
 void hub_value_poison(hub_value *value, shoal_status status, const char *message);
 /* Takes the data away: the value is absent. */
 void hub_value_drop(hub *h, hub_value *value);
-/* Drops the value if nobody needs it any more. */
+/* Drops the value if nobody needs it any more; if it has failed, what it was to be made of. */
 void hub_value_settle(hub *h, hub_value *value);
 void hub_value_free(hub_value *value);
 /* A value that goes when its instance is through. */
@@ -524,8 +524,6 @@ shoal_status hub_record_new(hub *h, hub_program *program, hub_value *const *inpu
 /* The values that it makes are to be made again by it. */
 void hub_record_adopt(hub *h, hub_record *record);
 void hub_record_release(hub *h, hub_record *record);
-/* Values that have failed, and are not being made, do not hold what they were to be made of. */
-void hub_record_disown_failed(hub *h, hub_record *record);
 /* The value is not to be made again by what made it. */
 void hub_value_disown(hub *h, hub_value *value);
 

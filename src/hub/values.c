@@ -215,6 +215,7 @@ void hub_value_drop(hub *h, hub_value *value) {
 }
 
 void hub_value_settle(hub *h, hub_value *value) {
+    if (value->status != SHOAL_OK && !value->users) hub_value_disown(h, value);
     if (!value->released || value->users) return;
     hub_value_drop(h, value);
     if (value->holds) return;
