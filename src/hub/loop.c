@@ -280,18 +280,22 @@ static bool is_read(const instances *list, size_t n, const hub_value *value) {
     return false;
 }
 
-/* What only moves gives its inputs to who reads them behind it. What is made again can be made once
- * more, so that only who needs it now counts: also who is before it, and has what was there before.
- */
+/* Something made again that nobody reads now: it can be made again once more. */
+static bool is_idle(const hub_instance *instance) {
+    bool reads = instance->purpose != HUB_REMADE || instance->status != SHOAL_OK;
+    for (uint32_t o = 0; o < instance->record->n_outputs; o++) reads |= instance->outputs[o]->reads;
+    return !reads;
+}
+
+/* What only moves gives its inputs to who reads them behind it. Who reads what is made again may
+ * also be before it, and have what was there before. */
 static bool gives_something(const instances *list, size_t k) {
     const hub_instance *instance = list->data[k];
     const hub_record *record = instance->record;
-    bool gives = false;
+    bool gives = false, idle = is_idle(instance), again = instance->purpose == HUB_REMADE;
     for (uint32_t o = 0; o < record->n_outputs; o++) {
         const hub_value *value = instance->outputs[o];
-        gives |= instance->purpose == HUB_REMADE
-                     ? !value->released || value->needed || is_read(list, k, value)
-                     : is_held(value);
+        gives |= idle ? !value->released : is_held(value) || (again && is_read(list, k, value));
     }
     for (uint32_t n = 0; instance->program->moves && n < record->n_inputs; n++)
         gives |= record->inputs[n]->needed;
@@ -433,7 +437,7 @@ static bool drop_unneeded(hub *h, uint32_t session) {
         hub_instance *i = list.data[k];
         bool drops = i->unneeded && may_go_on(i);
         if (!drops && !i->shed && !reads_dropped(i)) continue;
-        if (drops && i->purpose == HUB_REMADE)
+        if (drops && is_idle(i))
             i->concerned = true; /* its results have not failed */
         else if (drops)
             due |= hub_instance_fail_only(h, i, SHOAL_INTERRUPTED, UNHELD);
@@ -451,6 +455,8 @@ static bool drop_unneeded(hub *h, uint32_t session) {
 }
 
 void hub_loops_drop(hub *h, uint32_t session) {
+    enum { MOST = 16 }; /* the next time that something is let go of goes on */
     /* What is begun anew may have loops made again that nobody needs either. */
-    while (shorten_unseen(h, session) && drop_unneeded(h, session)) continue;
+    for (int k = 0; k < MOST && shorten_unseen(h, session) && drop_unneeded(h, session); k++)
+        continue;
 }
