@@ -128,6 +128,8 @@ CASES = {
     "bfloat16": (lambda x: jnp.matmul(x.astype(jnp.bfloat16), W.astype(jnp.bfloat16), preferred_element_type=np.float32), X),
     "int8": (lambda i: jnp.matmul(i[None].astype(np.int8), i[:, None].astype(np.int8), preferred_element_type=np.int32), INDEX),
     "reductions": (lambda x: (x.sum(), x.max(1), x.min(0), x.prod(1), jnp.any(x > 1), jnp.all(x < 9, 0), x.var(0), jnp.median(x)), X),
+    "logarithms of sums": (lambda x: (lax.cumlogsumexp(x, 1), lax.cumlogsumexp(x, 0, reverse=True)), X),
+    "factors": (lambda x, u, i: (x.at[i].mul(u, unique_indices=True), x.at[i].mul(u)), X, numbers(4, 8, seed=7), INDEX),
     "vmapped": (jax.vmap(lambda x, i: x[i] + jnp.sort(x)), X, INDEX),
     "custom": (lambda x: lax.reduce(x, np.float32(0), lambda a, b: jnp.sqrt(a * a + b * b), (1,)), X),
     "second": (jax.grad(lambda x: (lax.reduce_window(x, -jnp.inf, lax.max, (2, 2), (2, 2), "VALID") ** 2).sum()), X),
@@ -178,7 +180,9 @@ GRADIENTS = {"mlp": mlp, "gpt": block, "net": net,
              "gather": lambda x, i: (x[i] * x[i, i][:, None] + jnp.asarray(x).at[i].add(3.)).sum(),
              "functions": lambda x: sum(jnp.sin(f(x)).sum() for f in (
                  lax.erf, jnp.sinh, jnp.cosh, jnp.arcsinh, jnp.square, jnp.arctan, jax.nn.gelu, jax.nn.silu, jnp.expm1)),
-             "top_k": lambda x: (lax.top_k(x, 3)[0] ** 2).sum()}
+             "top_k": lambda x: (lax.top_k(x, 3)[0] ** 2).sum(),
+             "logarithms of sums": lambda x: (lax.cumlogsumexp(x, 1) ** 2).sum() + (lax.cumlogsumexp(x, 0, reverse=True) ** 3).sum(),
+             "factors": lambda x, u, i: (jnp.asarray(x).at[i].mul(u, unique_indices=True) ** 2).sum() + (jnp.asarray(x).at[i].mul(3.) ** 2).sum()}
 
 
 @pytest.mark.parametrize("name", GRADIENTS)
@@ -205,6 +209,17 @@ def test_gradients(name):
     model(*tensors).backward()
     for i, want in zip(floating, expected):
         np.testing.assert_allclose(tensors[i].grad.numpy(), want, rtol=1e-4, atol=1e-4 * max(1, np.abs(want).max()))
+
+
+def test_several_factors_of_one_element():
+    """JAX has no gradient where indices may be there twice; each factor has the product of the others, also where one is 0."""
+    x, i = np.array([2, 3, 5], np.float32), np.array([0, 0, 2, 2, 1, 2, 7], np.int32)
+    u = np.array([7, 0, 2, 3, 0, 4, 9], np.float32)
+    text = jax.jit(lambda x, u: x.at[i].mul(u).sum()).lower(x, u).as_text()
+    _, of_x, of_u = shoal.stablehlo.load(text).gradient()(x, u)
+    assert of_x.tolist() == [0, 0, 24] and of_u.tolist() == [0, 14, 5 * 12, 5 * 8, 3, 5 * 6, 0]
+    both = np.array([0, 0, 2, 3, 1, 4, 9], np.float32)  # two zeros: no factor has a gradient
+    assert shoal.stablehlo.load(text).gradient()(x, both)[2].tolist()[:2] == [0, 0]
 
 
 FAR = np.array([0, 1e-20, 0.5, 3, 30, 80, 1e9, 3e9, 1e15, 3e19, 1e25, 3e38])
