@@ -1,4 +1,6 @@
 """MLIR's text: aliases of types and attributes, and where errors are said to be."""
+import time
+
 import numpy as np
 import pytest
 
@@ -169,3 +171,21 @@ def test_the_limit_of_memory_has_a_place():
     text = "\n".join([f"func.func private @f0(%x: {kind}) -> {kind} {{", f"%0 = stablehlo.negate %x : {kind}", f"return %0 : {kind}", "}",
                       *lines, f"func.func @main(%x: {kind}) -> {kind} {{", f"%0 = call @f39(%x) : ({kind}) -> {kind}", f"return %0 : {kind}", "}"])
     assert "line 2, column 6: 'stablehlo.negate': over the limit of " in refused(text) or "over 1048576 operations" in refused(text)
+
+
+def test_many_of_everything():
+    """Functions and resources are looked up by their names: each of these took half a minute."""
+    n, kind = 60000, "tensor<f32>"
+    functions = "\n".join(f"func.func private @f{i}(%x: {kind}) -> {kind} {{\nreturn %x : {kind}\n}}" for i in range(n))
+    calls = "\n".join(f"%{i} = call @f{i}(%x) : ({kind}) -> {kind}" for i in range(n))
+    constants = "\n".join(f"%c{i} = stablehlo.constant dense_resource<r{i}> : {kind}" for i in range(n))
+    resources = ",\n".join(f'r{i}: "0x04000000{np.float32(i).tobytes().hex()}"' for i in range(n))
+    arguments = ", ".join(f'%y{i}: {kind} {{jax.result_info = "y{i}"}}' for i in range(n))
+    start = time.monotonic()
+    model = shoal.stablehlo.load(f"{functions}\nfunc.func @main(%x: {kind}, {arguments}) -> ({kind}, {kind}) {{\n{calls}\n{constants}\n"
+                                 f"return %{n - 1}, %c{n - 1} : {kind}, {kind}\n}}\n"
+                                 f"{{-#\ndialect_resources: {{\nbuiltin: {{\n{resources}\n}}\n}}\n#-}}\n")
+    assert len(model.inputs) == n + 1 and time.monotonic() - start < 20
+    model = shoal.stablehlo.load(f'func.func @main() -> {kind} {{\n%c = stablehlo.constant dense_resource<r> : {kind}\nreturn %c : {kind}\n}}\n'
+                                 '{-# dialect_resources: { builtin: { r: "0x0400000000000040", s: "0x0400000000000041" } } #-}\n')
+    assert model().item() == 2

@@ -329,12 +329,21 @@ shoal_status hlo_splice(const hlo_call *c, const hlo_region *region, const uint3
     return status;
 }
 
+static hlo_function *find_function(const hlo_import *in, hlo_text name, uint64_t *key) {
+    hlo_function *f;
+    *key = base_hash(name.at, name.n);
+    while ((f = base_map_get(&in->named, *key)) &&
+           (f->name.n != name.n || memcmp(f->name.at, name.at, name.n)))
+        ++*key;
+    return f;
+}
+
 shoal_status hlo_inline(hlo_call *c, hlo_text name) {
     char text[64];
     hlo_import *in = c->s->in;
-    hlo_function *f = in->functions;
+    uint64_t key;
+    hlo_function *f = find_function(in, name, &key);
     hlo_copy(name, text, sizeof text);
-    while (f && (f->name.n != name.n || memcmp(f->name.at, name.at, name.n))) f = f->next;
     if (!f) return hlo_fail(c, "there is no function @%s", text);
     if (f->active) return hlo_fail(c, "@%s calls itself, which has no end here", text);
     const hlo_region *region = f->op->regions;
@@ -535,7 +544,9 @@ static shoal_status add_function(hlo_import *in, const hlo_op *op) {
     }
     *f = (hlo_function){.next = in->functions, .name = name->text, .op = op};
     in->functions = f;
-    return SHOAL_OK;
+    uint64_t key;
+    find_function(in, f->name, &key);
+    return base_map_set(&in->named, key, f);
 }
 
 /* A module has a name once. */
@@ -630,12 +641,14 @@ shoal_status hlo_import_text(const char *text, size_t bytes, const hlo_import_op
     locale_t before = uselocale(c);
     base_arena_init(&in.r.p.arena, options->limit);
     base_map_init(&in.r.aliases);
+    base_map_init(&in.named);
     shoal_status status = graph_new(options->limit, &g);
     if (status == SHOAL_OK) status = import(&in, g);
     if (status != SHOAL_OK && g) graph_destroy(&g);
     *out = g;
     base_arena_fini(&in.r.p.arena);
     base_map_fini(&in.r.aliases);
+    base_map_fini(&in.named);
     uselocale(before);
     freelocale(c);
     return status;

@@ -17,8 +17,9 @@ typedef struct hlo_function {
 typedef struct hlo_import {
     hlo_reader r;
     const hlo_import_options *options;
-    hlo_function *functions;
-    uint32_t steps, calls; /* operations read so far; functions inside each other */
+    hlo_function *functions; /* the last one first */
+    base_map named;          /* hash of a name -> the last function of it */
+    uint32_t steps, calls;   /* operations read so far; functions inside each other */
 } hlo_import;
 
 /* A function or region while it is read. */

@@ -500,8 +500,7 @@ static shoal_status resources(hlo_reader *r) {
         SHOAL_TRY(parse_need(p, ":"));
         if (parse_ahead(p, '{')) continue;
         SHOAL_TRY(hlo_read_attr(r, name, &value));
-        value->next = r->resources;
-        r->resources = value;
+        SHOAL_TRY(hlo_add_resource(r, name, value));
     }
     return SHOAL_OK;
 }

@@ -140,8 +140,10 @@ typedef struct alias {
     hlo_text name;
     char sign;
     hlo_type type;   /* of '!' */
-    hlo_attr *value; /* of '#' */
+    hlo_attr *value; /* of '#', and of RESOURCE */
 } alias;
+
+enum { RESOURCE = '{' };
 
 static alias *find_alias(const hlo_reader *r, char sign, hlo_text name, uint64_t *key) {
     alias *a;
@@ -168,6 +170,25 @@ shoal_status hlo_read_alias(hlo_reader *r, char sign) {
     SHOAL_TRY(parse_need(p, "="));
     SHOAL_TRY(sign == '!' ? hlo_read_type(r, &a->type) : hlo_read_attr(r, a->name, &a->value));
     return base_map_set(&r->aliases, key, a);
+}
+
+shoal_status hlo_add_resource(hlo_reader *r, hlo_text name, hlo_attr *value) {
+    uint64_t key;
+    alias *a = find_alias(r, RESOURCE, name, &key);
+    if (!a) {
+        const alias new = {.name = name, .sign = RESOURCE};
+        a = base_arena_copy(&r->p.arena, &new, sizeof new);
+        if (!a) return SHOAL_NO_MEMORY;
+        SHOAL_TRY(base_map_set(&r->aliases, key, a));
+    }
+    a->value = value;
+    return SHOAL_OK;
+}
+
+const hlo_attr *hlo_find_resource(const hlo_reader *r, hlo_text name) {
+    uint64_t key;
+    const alias *a = find_alias(r, RESOURCE, name, &key);
+    return a ? a->value : NULL;
 }
 
 /* An item of a list stands for no other list: such lists could be as long as they like. */

@@ -85,8 +85,7 @@ typedef struct hlo_op {
 
 typedef struct hlo_reader {
     parse_state p;
-    base_map aliases;      /* hash of a name and its sign -> what it stands for */
-    hlo_attr *resources;   /* of dialect_resources: names and strings */
+    base_map aliases;      /* hash of a name and its sign -> what it stands for; also resources */
     uint32_t depth;        /* of lists and regions */
     const char *line_at;   /* up to where lines are counted; NULL: the text's begin */
     size_t lines;          /* line breaks up to there */
@@ -130,6 +129,10 @@ shoal_status hlo_read_attr(hlo_reader *r, hlo_text name, hlo_attr **out) SHOAL_C
 shoal_status hlo_read_attrs(hlo_reader *r, const char *close, hlo_attr **list) SHOAL_CHECK_RESULT;
 /* "#name = value" or "!name = type", behind the sign. */
 shoal_status hlo_read_alias(hlo_reader *r, char sign) SHOAL_CHECK_RESULT;
+/* A string of dialect_resources, which may be there several times: the last one counts. */
+shoal_status hlo_add_resource(hlo_reader *r, hlo_text name, hlo_attr *value) SHOAL_CHECK_RESULT;
+/* NULL when there is none. */
+const hlo_attr *hlo_find_resource(const hlo_reader *r, hlo_text name);
 /* Letters, digits, '_', '.' and '$'. */
 shoal_status hlo_read_word(hlo_reader *r, hlo_text *out) SHOAL_CHECK_RESULT;
 /* "%name" without the sign. */

@@ -143,9 +143,8 @@ static shoal_status from_hex(const hlo_call *c, hlo_text hex, size_t skipped,
 static shoal_status from_resource(const hlo_call *c, const hlo_attr *attr, const shoal_type *type,
                                   const void **data, size_t *bytes) {
     char name[64];
-    for (const hlo_attr *r = c->s->in->r.resources; r; r = r->next)
-        if (r->name.n == attr->text.n && !memcmp(r->name.at, attr->text.at, r->name.n))
-            return from_hex(c, r->text, 4, type, data, bytes);
+    const hlo_attr *found = hlo_find_resource(&c->s->in->r, attr->text);
+    if (found) return from_hex(c, found->text, 4, type, data, bytes);
     return hlo_fail(c, "dense_resource<%s> is not among the dialect_resources at the end",
                     hlo_copy(attr->text, name, sizeof name));
 }
