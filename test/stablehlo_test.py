@@ -483,12 +483,64 @@ def test_bytecode(tmp_path, monkeypatch):
             np.testing.assert_allclose(shoal.stablehlo.load(source)(X).numpy(), np.asarray(function(X)), rtol=1e-5, atol=1e-6)
     monkeypatch.setitem(sys.modules, "jaxlib.mlir.dialects", None)
     if importlib.util.find_spec("iree"):
-        np.testing.assert_allclose(shoal.stablehlo.load(plain.getvalue())(X).numpy(), np.asarray(function(X)), rtol=1e-5, atol=1e-6)
+        text = shoal.stablehlo._read(plain.getvalue())
+        np.testing.assert_allclose(shoal.stablehlo.load(text)(X).numpy(), np.asarray(function(X)), rtol=1e-5, atol=1e-6)
         with pytest.raises(shoal.ShoalError, match="JAX is not here .*; IREE's package reads only bytecode that is not the portable form"):
-            shoal.stablehlo.load(portable)
+            shoal.stablehlo._read(portable)
     monkeypatch.setitem(sys.modules, "iree.compiler", None)
     with pytest.raises(shoal.ShoalError, match="JAX is not here .*; IREE is not here"):
-        shoal.stablehlo.load(portable)
+        shoal.stablehlo._read(portable)
+
+
+def damaged(data, seed):
+    """Cut off, or with some bits the other way round."""
+    random = np.random.default_rng(seed)
+    if seed % 3 == 0:
+        return data[:random.integers(4, len(data))]
+    changed = bytearray(data)
+    for _ in range(random.integers(1, 4)):
+        changed[random.integers(4, len(data))] ^= 1 << random.integers(8)
+    return bytes(changed)
+
+
+@pytest.mark.parametrize("form", ["plain", "portable", "plain of IREE"])
+def test_damaged_bytecode(form, monkeypatch):
+    """One line, whatever MLIR's reader does: it may end its process, and look for the end for ever."""
+    monkeypatch.setattr(shoal.stablehlo, "_LONGEST", 10)
+    function = jax.jit(lambda x: jnp.sin(x) @ x.T)
+    if form == "portable":
+        data = jax.export.export(function)(jax.ShapeDtypeStruct(X.shape, X.dtype)).mlir_module_serialized
+    else:
+        if form != "plain":
+            iree_ir = pytest.importorskip("iree.compiler.ir")
+            context = iree_ir.Context()
+        else:
+            iree_ir, context = ir, jax_mlir.make_ir_context()
+        with context:
+            written = io.BytesIO()
+            iree_ir.Module.parse(function.lower(X).as_text()).operation.write_bytecode(written)
+        data = written.getvalue()
+    failed = 0
+    for seed in range(6):
+        try:
+            shoal.stablehlo.load(damaged(data, seed))
+        except shoal.ShoalError as error:
+            failed += 1
+            assert str(error).startswith("load: this is MLIR's bytecode, ") or str(error).startswith("line "), error
+            assert "\n" not in str(error)
+    assert failed >= 2  # all that are cut off
+
+
+@pytest.mark.parametrize("what, message", [("os.abort()", "reading it has ended JAX or IREE with signal 6"),
+                                           ("os._exit(3)", "reading it has ended JAX or IREE with exit code 3"),
+                                           ("time.sleep(60)", "JAX or IREE has read it for 2 s")])
+def test_readers_of_bytecode_that_end(what, message, tmp_path, monkeypatch):
+    (tmp_path / "jax").mkdir()
+    (tmp_path / "jax/__init__.py").write_text(f"import os, time\n{what}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(shoal.stablehlo, "_LONGEST", 2)
+    with pytest.raises(shoal.FormatError, match=f"^load: this is MLIR's bytecode, and is damaged: {message}$"):
+        shoal.stablehlo.load(b"ML\xefR" + bytes(16))
 
 
 def test_other_sources(tmp_path):
