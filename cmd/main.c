@@ -141,6 +141,34 @@ static error_t take_key(int key, char *arg, struct argp_state *state) {
     return 0;
 }
 
+/* Whether the word, an option, takes the next one as its value. */
+static bool takes_next(const cmd_command *command, const char *word) {
+    for (const struct argp_option *o = command->options; o != NULL && (o->name || o->key); o++) {
+        if (o->arg == NULL) continue;
+        if (word[1] == '-' && o->name != NULL && !strncmp(o->name, word + 2, strlen(word + 2)))
+            return true;
+        if (word[1] == o->key && word[2] == 0) return true;
+    }
+    return false;
+}
+
+/* Negative numbers look like options, of which getopt would say that they are invalid. */
+static void refuse_numbers(const cmd_command *command, int argc, char **argv) {
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        char *end;
+        if (argv[i][0] != '-' || argv[i][1] == 0) continue;
+        if (takes_next(command, argv[i])) {
+            i++;
+            continue;
+        }
+        strtod(argv[i], &end);
+        if (*end == 0)
+            cmd_usage("%s: '%s' would be an option; values that begin with '-' go after '--': "
+                      "shoal %s ... -- %s",
+                      command->name, argv[i], command->name, argv[i]);
+    }
+}
+
 void cmd_parse(const cmd_command *command, int argc, char **argv, void *input) {
     static char name[] = "shoal"; /* getopt puts it before its messages */
     char doc[4096];
@@ -150,6 +178,7 @@ void cmd_parse(const cmd_command *command, int argc, char **argv, void *input) {
         .options = command->options, .parser = take_key, .args_doc = command->args, .doc = doc};
     parse p = {command, input, &argp};
     argv[0] = name;
+    if (command->args != NULL) refuse_numbers(command, argc, argv);
     if (argp_parse(&argp, argc, argv, ARGP_NO_HELP, NULL, &p) != 0) exit(CMD_USAGE);
     if (cmd_json && cmd_wide) cmd_usage("--wide: JSON always has all columns");
 }

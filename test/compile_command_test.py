@@ -1,16 +1,23 @@
 """`shoal compile`: artifacts of IREE, where they are kept, and that none is used that is not as it was signed."""
+import concurrent.futures
+import contextlib
+import importlib.metadata
 import json
 import os
 import pathlib
+import signal
 import stat
 import subprocess
 import sys
+import threading
+import time
 
 import numpy as np
 import pytest
 
 import shoal
 from shoal.hosted import artifacts
+from slack import SLACK
 
 pytest.importorskip("iree.compiler")
 runtime = pytest.importorskip("iree.runtime")
@@ -178,3 +185,84 @@ def test_the_command(model, folder):
                            model], capture_output=True, text=True, timeout=60, env=environment)
     assert bare.returncode == 1 and "pip install iree-base-compiler, for the Python that SHOAL_PYTHON names" in bare.stderr
     assert "--amd-target" in subprocess.run([SHOAL, "compile", "--help"], capture_output=True, text=True, timeout=60).stdout
+
+
+# ---- several at once, and interruptions ----
+
+TEXT = """func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {{
+  %0 = stablehlo.constant dense<{}.0> : tensor<2xf32>
+  %1 = stablehlo.add %x, %0 : tensor<2xf32>
+  return %1 : tensor<2xf32>
+}}
+"""
+
+
+def test_one_compiles_for_several_at_once(home, monkeypatch):
+    compiler, compile_str = artifacts.iree_compiler(), artifacts.iree_compiler().compile_str
+    compiling, waiting, made = threading.Event(), threading.Event(), []
+
+    def slow(*given, **how):
+        compiling.set()
+        assert waiting.wait(60)
+        made.append(compile_str(*given, **how))
+        return made[-1]
+    monkeypatch.setattr(compiler, "compile_str", slow)
+    monkeypatch.setattr(artifacts.time, "sleep", lambda seconds, sleep=time.sleep: (waiting.set(), sleep(seconds)))
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        first = pool.submit(artifacts.build, TEXT.format(1), "llvm-cpu")
+        assert compiling.wait(60)
+        second = pool.submit(artifacts.build, TEXT.format(1), "llvm-cpu")
+        results = first.result(120), second.result(120)
+    assert len(made) == 1 and [result.new for result in results] == [True, False]
+    assert results[0].data == results[1].data == made[0] and not list(artifacts.folder().glob("*.lock"))
+
+
+def test_who_dies_while_compiling_frees_the_lock(home, monkeypatch):
+    wanted = artifacts.recipe(TEXT.format(2), "llvm-cpu", None, importlib.metadata.version("iree-base-compiler"))
+    holder = subprocess.Popen([sys.executable, "-c", "import sys\nfrom shoal.hosted import artifacts\nwith artifacts._alone(sys.argv[1]):\n"
+                               "    print('held', flush=True)\n    sys.stdin.read()", wanted.made_of],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert holder.stdout.readline() == "held\n"
+
+    def kill(seconds, sleep=time.sleep):  # once the other one waits
+        holder.kill()
+        sleep(seconds)
+    monkeypatch.setattr(artifacts.time, "sleep", kill)
+    assert artifacts.build(TEXT.format(2), "llvm-cpu").new
+    assert holder.wait(60) == -signal.SIGKILL and not list(artifacts.folder().glob("*.lock"))
+    holder.stdin.close()
+    holder.stdout.close()
+
+
+def test_nobody_waits_for_ever(home, monkeypatch):
+    made_of = artifacts.recipe(TEXT.format(3), "llvm-cpu", None, importlib.metadata.version("iree-base-compiler")).made_of
+    monkeypatch.setattr(artifacts, "_LONGEST", 0.1)
+    with artifacts._alone(made_of):
+        assert artifacts.build(TEXT.format(3), "llvm-cpu").new
+    assert not list(artifacts.folder().glob("*.lock"))
+
+
+@pytest.mark.parametrize("whom", ["group", "one"])
+def test_an_interruption_ends_it(tmp_path, whom):
+    """At once, without a word, and without a file: of the process alone, as by kill, or with its compiler, as by Ctrl-C."""
+    kind, lines = "tensor<64x64xf32>", []
+    for i in range(400):
+        lines += [f"%d{i} = stablehlo.dot_general %{f's{i - 1}' if i else 'x'}, %x, contracting_dims = [1] x [0] : ({kind}, {kind}) -> {kind}",
+                  f"%s{i} = stablehlo.sine %d{i} : {kind}"]
+    (tmp_path / "slow.mlir").write_text("\n".join([f"func.func @main(%x: {kind}) -> {kind} {{", *lines, f"return %s399 : {kind}", "}"]))
+    environment = os.environ | {"SHOAL_PYTHON": sys.executable, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    running = subprocess.Popen([SHOAL, "compile", tmp_path / "slow.mlir"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               env=environment, start_new_session=True)
+
+    def compiles():
+        children = pathlib.Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
+        return any("--iree-hal-target-backends" in pathlib.Path(f"/proc/{child}/cmdline").read_text() for child in children)
+    with contextlib.suppress(FileNotFoundError):
+        while not compiles():
+            assert running.poll() is None
+            time.sleep(0.02)
+    start = time.monotonic()
+    os.killpg(running.pid, signal.SIGINT) if whom == "group" else running.send_signal(signal.SIGINT)
+    assert running.communicate(timeout=60) == ("", "") and running.returncode == -signal.SIGINT
+    assert time.monotonic() - start < 2 * SLACK
+    assert not [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]

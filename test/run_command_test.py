@@ -140,6 +140,11 @@ def test_bytecode(shoal, tmp_path, monkeypatch):
     (["run", "small.mlir", "--function", "no", "--fill", "1"], 1, "small.mlir: "),
     (["run", "small.mlir", "none.npy", "1", "1"], 1, "opening none.npy: No such file or directory"),
     (["run", "small.mlir", "--fill", "1", "--force"], 2, "--force: there is no --output to overwrite"),
+    (["run", "small.mlir", "0.5", "-1", "1"], 2, "run: '-1' would be an option; values that begin with '-' go after '--': "
+     "shoal run ... -- -1"),
+    (["run", "small.mlir", "--json", "-.5e3"], 2, "run: '-.5e3' would be an option; values that begin with '-' go after '--'"),
+    (["run", "small.mlir", "-q", "--", "-1"], 2, "invalid option -- 'q'"),
+    (["run", "small.mlir", "--workers", "-1"], 2, "--workers '-1': must be a whole number from 1 to 256"),
     (["grad"], 2, "grad needs one model: grad MODEL.mlir"),
     (["grad", "small.mlir", "--result", "1"], 1, "gradient: result 1 is"),
     (["grad", "small.mlir", "--result", "9"], 1, "gradient: there is no result 9, only 3"),

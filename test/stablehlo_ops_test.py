@@ -342,6 +342,40 @@ def test_rng_bit_generator_of_signed_numbers():
     np.testing.assert_array_equal(results[0].view(np.int32), results[1])
 
 
+@pytest.mark.parametrize("shape, dtype", [("", "ui32"), ("7", "ui32"), ("3x5", "i32"), ("4x3", "ui8"), ("3x2", "i16"), ("5", "ui64"),
+                                          ("1", "i64"), ("0x2", "ui32")])
+@pytest.mark.parametrize("words", [1, 2, 3])
+def test_default_bits_are_written_out(shape, dtype, words):
+    """Whoever reads what Shoal writes, XLA too, makes Shoal's bits of them, and the same next state."""
+    state, result = np.array([2**64 - 1, 5, 123456789012345][:words], np.uint64), (shape and shape + "x") + dtype
+    text = program(f"%s, %r = stablehlo.rng_bit_generator %0, algorithm = DEFAULT : (t<{words}xui64>) -> (t<{words}xui64>, t<{result}>)\n"
+                   "%s, %r", f"{words}xui64 {result}", [state])
+    first = run(text, [state])
+    written = shoal.stablehlo.load(text).text()
+    for results in (run(written, [state]), by_xla(written, [state])):
+        for got, want in zip(results, first, strict=True):
+            assert got.dtype == want.dtype
+            np.testing.assert_array_equal(got, want)
+    assert first[0].tolist() == (state + np.uint64(1)).tolist()
+
+
+@pytest.mark.parametrize("dtype", ["f16", "f32", "f64", "i32", "i64"])
+@pytest.mark.parametrize("how", ["UNIFORM", "NORMAL"])
+def test_rng_is_written_out(how, dtype):
+    if how == "NORMAL" and dtype[0] == "i":
+        return
+    number = "{}.0" if dtype[0] == "f" else "{}"
+    lines = (f"%a = stablehlo.constant dense<{number.format(-3)}> : t<{dtype}>\n%b = stablehlo.constant dense<{number.format(7)}> : t<{dtype}>\n"
+             f"%s = stablehlo.constant dense<[3, 333]> : t<2xi64>\n"
+             f"%r = stablehlo.rng %a, %b, %s, distribution = {how} : (t<{dtype}>, t<{dtype}>, t<2xi64>) -> t<3x333x{dtype}>\n%r")
+    text = program(lines, f"3x333x{dtype}", [])
+    want, written = run(text, [])[0], shoal.stablehlo.load(text).text()
+    # Sines and logarithms may have another last digit, and products with sums one rounding instead of two.
+    tolerance = {"f16": 1e-3, "f32": 1e-6, "f64": 1e-14}.get(dtype, 0)
+    for exact, got in ((how == "UNIFORM", run(written, [])), (False, by_xla(written, []))):
+        np.testing.assert_allclose(got[0], want, rtol=0 if exact else tolerance, atol=0 if exact else 7 * tolerance)
+
+
 def test_rng():
     def sample(how, a, b, dtype="f32", n=20000):
         text = program(f"%a = stablehlo.constant dense<{a}> : t<{dtype}>\n%b = stablehlo.constant dense<{b}> : t<{dtype}>\n"

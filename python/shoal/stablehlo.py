@@ -5,6 +5,7 @@
     text = shoal.stablehlo.export(lambda x: (x @ w).tanh(), x).text()
 """
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,6 +21,7 @@ from .tensor import Tensor
 
 
 _BYTECODE = b"ML\xefR"
+_LONGEST = 60  # seconds that reading bytecode may take, and one more for each megabyte
 
 
 class Model:
@@ -69,7 +71,36 @@ class Model:
 
 
 def _as_text(data: bytes, what: str) -> str:
-    """MLIR's bytecode as text, `what` being its name in errors, by who can read it: JAX also the portable form, which export.export writes; IREE the plain one."""
+    """MLIR's bytecode as text, `what` being its name in errors. Others read it, in a process of its own: damaged bytecode may end
+    that, or be read for ever."""
+    seconds = _LONGEST + len(data) // 1_000_000
+    program = f"import sys; sys.path[:] = {sys.path!r}; from shoal.stablehlo import _translate; _translate()"
+    try:
+        done = subprocess.run([sys.executable, "-c", program], input=data, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                              timeout=seconds, check=False)
+    except subprocess.TimeoutExpired:
+        raise FormatError(f"{what}: this is MLIR's bytecode, and is damaged: JAX or IREE has read it for {seconds} s") from None
+    if done.returncode == 0:
+        return done.stdout.decode()
+    if done.returncode == 1 and done.stdout:
+        raise FormatError(f"{what}: {done.stdout.decode()}")
+    raise FormatError(f"{what}: this is MLIR's bytecode, and is damaged: reading it has ended JAX or IREE with "
+                      + (f"signal {-done.returncode}" if done.returncode < 0 else f"exit code {done.returncode}"))
+
+
+def _translate() -> None:
+    """From the standard input to the standard output; exit code 1: an error is there."""
+    try:
+        text, code = _read(sys.stdin.buffer.read()), 0
+    except FormatError as error:
+        text, code = str(error), 1
+    sys.stdout.buffer.write(text.encode())
+    sys.stdout.flush()
+    os._exit(code)  # whatever the others have still running
+
+
+def _read(data: bytes) -> str:
+    """Bytecode as text, by who can read it: JAX also the portable form, which export.export writes; IREE the plain one."""
     said = []
     try:
         from jax._src.interpreters import mlir
@@ -93,7 +124,7 @@ def _as_text(data: bytes, what: str) -> str:
         said.append("IREE is not here (pip install iree-base-compiler)")
     except Exception as error:
         said.append(f"IREE says: {_first(error)}")
-    raise FormatError(f"{what}: this is MLIR's bytecode, which others have to read: {'; '.join(said)}")
+    raise FormatError(f"this is MLIR's bytecode, which others have to read: {'; '.join(said)}")
 
 
 def _first(error: Exception) -> str:

@@ -199,14 +199,36 @@ IS(products_zero,
                         NULL, 0),
                number(g, 1), LIST(1), 1))
 
-static uint32_t cumulated(graph *g, uint16_t op, uint32_t x, uint32_t initial, int64_t axis) {
-    const shoal_graph *body;
+static uint32_t cumulated_by(graph *g, const shoal_graph *body, uint32_t x, uint32_t initial,
+                             int64_t axis) {
     uint32_t first;
     shoal_attr attr = AXIS(axis);
-    ok(graph_add_body(g, op, SHOAL_F64, &body));
     ok(graph_add(g, GRAPH_CUMULATE, (uint32_t[]){x, initial}, 2, &attr, 1, &body, 1, &first));
     return first;
 }
+static uint32_t cumulated(graph *g, uint16_t op, uint32_t x, uint32_t initial, int64_t axis) {
+    const shoal_graph *body;
+    ok(graph_add_body(g, op, SHOAL_F64, &body));
+    return cumulated_by(g, body, x, initial, axis);
+}
+/* log(e^a + e^b), which no row of its own stands for; or a + b + a b. */
+static uint32_t cumulated_any(graph *g, bool logs, const uint32_t *in, int64_t axis) {
+    graph *body;
+    uint32_t a[2], y;
+    const shoal_type scalar = SCALAR(F64);
+    ok(graph_add_region(g, &body));
+    for (int i = 0; i < 2; i++) ok(graph_add_input(body, &scalar, &a[i]));
+    const uint32_t product = test_add(body, GRAPH_MULTIPLY, VALUES(a[0], a[1]), NULL, 0);
+    for (int i = 0; i < 2 && logs; i++)
+        a[i] = test_add(body, GRAPH_EXPONENTIAL, VALUES(a[i]), NULL, 0);
+    y = test_add(body, GRAPH_ADD, VALUES(a[0], a[1]), NULL, 0);
+    y = logs ? test_add(body, GRAPH_LOG, VALUES(y), NULL, 0)
+             : test_add(body, GRAPH_ADD, VALUES(y, product), NULL, 0);
+    ok(graph_add_output(body, y));
+    return cumulated_by(g, graph_data(body), in[0], in[1], axis);
+}
+IS(cumulate_logs, cumulated_any(g, true, in, 1))
+IS(cumulate_both, cumulated_any(g, false, in, 0))
 IS(cumulate_sum, cumulated(g, GRAPH_ADD, in[0], in[1], 1))
 IS(cumulate_product, cumulated(g, GRAPH_MULTIPLY, in[0], in[1], 0))
 IS(cumulate_largest, cumulated(g, GRAPH_MAXIMUM, in[0], number(g, 0), 1))
@@ -269,12 +291,14 @@ static uint32_t scattered(graph *g, uint16_t op, const uint32_t *in, uint32_t pl
                  1, &first));
     return first;
 }
-#define ROWS(op)                                                                                   \
-    scattered(g, op, in, INDICES(T(I64, 4), 1, 3, 1, -1),                                          \
-              ATTRS(INTS(UPDATE_WINDOW_DIMS, 1), INTS(INSERTED_WINDOW_DIMS, 0),                    \
-                    NONE(INPUT_BATCHING_DIMS), NONE(SCATTER_INDICES_BATCHING_DIMS),                \
-                    INTS(SCATTER_DIMS_TO_OPERAND_DIMS, 0),                                         \
-                    graph_int(SHOAL_ATTR_INDEX_VECTOR_DIM, 1)))
+#define ROW_NUMBERS                                                                                \
+    INTS(UPDATE_WINDOW_DIMS, 1), INTS(INSERTED_WINDOW_DIMS, 0), NONE(INPUT_BATCHING_DIMS),         \
+        NONE(SCATTER_INDICES_BATCHING_DIMS), INTS(SCATTER_DIMS_TO_OPERAND_DIMS, 0),                \
+        graph_int(SHOAL_ATTR_INDEX_VECTOR_DIM, 1)
+#define ROWS(op) scattered(g, op, in, INDICES(T(I64, 4), 1, 3, 1, -1), ATTRS(ROW_NUMBERS))
+IS(scatter_product, ROWS(GRAPH_MULTIPLY))
+IS(scatter_product_once, scattered(g, GRAPH_MULTIPLY, in, INDICES(T(I64, 4), 1, 3, 0, -1),
+                                   ATTRS(ROW_NUMBERS, graph_bool(SHOAL_ATTR_UNIQUE_INDICES, 1))))
 IS(scatter_add, ROWS(GRAPH_ADD))
 IS(scatter_set, ROWS(GRAPH_OP_BUILT_IN))
 IS(scatter_largest, ROWS(GRAPH_MAXIMUM))
@@ -516,6 +540,9 @@ static void test_examples(void **state) {
         {"cumulated products", GRAPH_CUMULATE, cumulate_product, -2, 2, 2, {F(4, 2), S}},
         {"cumulated largest", GRAPH_CUMULATE, cumulate_largest, -1, 1, 1, {F(3, 6)}},
         {"cumulated smallest", GRAPH_CUMULATE, cumulate_smallest, -1, 1, 1, {F(3, 6)}},
+        {"cumulated by logarithms", GRAPH_CUMULATE, cumulate_logs, -2, 2, 2, {F(2, 5), S}},
+        {"cumulated by sum and product", GRAPH_CUMULATE, cumulate_both, -1, 1, 2, {F(7, 2, 2), S}},
+        {"cumulated nothing", GRAPH_CUMULATE, cumulate_logs, -1, 1, 2, {F(2, 0), S}},
         {"sort", GRAPH_SORT, sort, -1, 1, 2, {F(2, 5), F(2, 5)}},
         {"top_k", GRAPH_TOP_K, top_k, -1, 1, 1, {F(2, 5)}},
         {"dynamic_slice", GRAPH_DYNAMIC_SLICE, dynamic_slice, -1, 1, 1, {F(4, 5)}},
@@ -532,6 +559,14 @@ static void test_examples(void **state) {
         {"scatter, set", GRAPH_SCATTER, scatter_set, -1, 1, 2, {F(4, 2), F(4, 2)}},
         {"scatter, maximum", GRAPH_SCATTER, scatter_largest, -1, 1, 2, {F(4, 2), F(4, 2)}},
         {"scatter, minimum", GRAPH_SCATTER, scatter_smallest, -1, 1, 2, {F(4, 2), F(4, 2)}},
+        {"scatter, multiply", GRAPH_SCATTER, scatter_product, 1, 2, 2, {F(4, 2), F(4, 2)}},
+        {"scatter, multiply once",
+         GRAPH_SCATTER,
+         scatter_product_once,
+         1,
+         2,
+         2,
+         {F(4, 2), F(4, 2)}},
         {"scatter of windows", GRAPH_SCATTER, scatter_windows, -1, 1, 2, {F(2, 4, 5), F(2, 2, 2)}},
         {"product", GRAPH_DOT_GENERAL, product, -1, 1, 2, {F(2, 3), F(3, 4)}},
         {"product, transposed",

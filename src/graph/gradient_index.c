@@ -245,20 +245,50 @@ static void scatter_extreme(scatter *s) {
     if (b->wanted[2]) b->gradients[2] = two(m, GRAPH_MULTIPLY, from_u, back(s, share, 0));
 }
 
+/* Factors of nothing but one update each: of x the product of them, of an update what it
+ * multiplies.
+ */
+static void scatter_product(scatter *s) {
+    maker *m = &s->m;
+    const graph_backward *b = s->b;
+    const shoal_graph *body = b->call->regions[0];
+    uint32_t x = b->inputs[0], u = b->inputs[2], g = b->seeds[0], one_ = splat(m, *s->input, 1);
+    if (b->wanted[0]) b->gradients[0] = mul(m, g, scattered(m, one_, s->indices, u, &s->d, body));
+    if (!b->wanted[2]) return;
+    const shoal_attr *unique = graph_call_attr(b->call, SHOAL_ATTR_UNIQUE_INDICES);
+    if (unique && unique->u.i) {
+        b->gradients[2] = back(s, mul(m, g, x), 0);
+        return;
+    }
+    /* Several may multiply one element: the product of those that are not 0, without the one. It is
+     * of the others where they have no 0 among them. */
+    uint32_t is_zero = compare(m, "EQ", u, splat(m, *s->updates, 0));
+    uint32_t zeros = convert(m, is_zero, s->updates->dtype);
+    uint32_t count = scatter_added(m, splat(m, *s->input, 0), s->indices, zeros, &s->d);
+    uint32_t factors = choose(m, is_zero, splat(m, *s->updates, 1), u);
+    uint32_t all = scattered(m, one_, s->indices, factors, &s->d, body);
+    uint32_t others = over(m, back(s, mul(m, mul(m, g, x), all), 0), factors);
+    uint32_t alone = compare(m, "EQ", back(s, count, 0), zeros);
+    b->gradients[2] = choose(m, alone, others, splat(m, *s->updates, 0));
+}
+
 GRADIENT(scatter) {
     if (b->call->n_inputs != 3)
         return base_fail(SHOAL_UNSUPPORTED, "there is one for one tensor at a time");
     const shoal_graph *body = b->call->regions[0];
     uint16_t op = graph_body_op(body);
     bool sets = !body->n_nodes && body->outputs[0] == body->inputs[1];
-    if (!sets && op != GRAPH_ADD && op != GRAPH_MAXIMUM && op != GRAPH_MINIMUM)
-        return base_fail(SHOAL_UNSUPPORTED,
-                         "there is one for bodies that set, add, or take the maximum or minimum");
+    if (!sets && op != GRAPH_ADD && op != GRAPH_MULTIPLY && op != GRAPH_MAXIMUM &&
+        op != GRAPH_MINIMUM)
+        return base_fail(SHOAL_UNSUPPORTED, "there is one for bodies that set, add, multiply, or "
+                                            "take the maximum or minimum");
     scatter s = scatter_of(b);
     if (sets)
         scatter_set(&s);
     else if (op == GRAPH_ADD)
         scatter_add(&s);
+    else if (op == GRAPH_MULTIPLY)
+        scatter_product(&s);
     else
         scatter_extreme(&s);
     return s.m.status;

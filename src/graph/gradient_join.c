@@ -7,11 +7,6 @@ static uint32_t sum_of_all(maker *m, uint32_t x) {
     return join_axes(m, GRAPH_ADD, x, all, type_of(m, x)->rank);
 }
 
-static shoal_status unknown_body(const graph_backward *b) {
-    return base_fail(SHOAL_UNSUPPORTED,
-                     "there is one for bodies of add, multiply, maximum and minimum alone");
-}
-
 /* ---- along one axis ---- */
 
 static uint32_t reversed(maker *m, uint32_t x, int64_t axis) {
@@ -29,18 +24,23 @@ static uint32_t cumulated(maker *m, uint16_t op, uint32_t x, int64_t axis) {
     return node(m, GRAPH_CUMULATE, (uint32_t[]){x, initial}, 2, &attr, 1, body);
 }
 
+/* Elements `by` places further on along the axis, where `other` moves in; below 0: further back. */
+static uint32_t moved(maker *m, uint32_t x, int64_t axis, int64_t by, uint32_t other) {
+    int64_t low[SHOAL_MAX_RANK] = {0}, high[SHOAL_MAX_RANK] = {0}, between[SHOAL_MAX_RANK] = {0};
+    if (m->status) return 0;
+    uint32_t rank = type_of(m, x)->rank;
+    low[axis] = by;
+    high[axis] = -by;
+    const shoal_attr attrs[] = {graph_ints(SHOAL_ATTR_EDGE_PADDING_LOW, low, rank),
+                                graph_ints(SHOAL_ATTR_EDGE_PADDING_HIGH, high, rank),
+                                graph_ints(SHOAL_ATTR_INTERIOR_PADDING, between, rank)};
+    return node(m, GRAPH_PAD, (uint32_t[]){x, other}, 2, attrs, 3, NULL);
+}
+
 /* The product of all elements before each: 1 for the first. */
 static uint32_t product_before(maker *m, uint32_t x, int64_t axis) {
-    shoal_type type = *type_of(m, x);
-    int64_t low[SHOAL_MAX_RANK] = {0}, high[SHOAL_MAX_RANK] = {0}, between[SHOAL_MAX_RANK] = {0};
-    low[axis] = 1;
-    high[axis] = -1;
-    uint32_t one_ = splat(m, (shoal_type){.dtype = type.dtype}, 1);
-    const shoal_attr attrs[] = {graph_ints(SHOAL_ATTR_EDGE_PADDING_LOW, low, type.rank),
-                                graph_ints(SHOAL_ATTR_EDGE_PADDING_HIGH, high, type.rank),
-                                graph_ints(SHOAL_ATTR_INTERIOR_PADDING, between, type.rank)};
-    uint32_t products = cumulated(m, GRAPH_MULTIPLY, x, axis);
-    return node(m, GRAPH_PAD, (uint32_t[]){products, one_}, 2, attrs, 3, NULL);
+    uint32_t one_ = splat(m, (shoal_type){.dtype = type_of(m, x)->dtype}, 1);
+    return moved(m, cumulated(m, GRAPH_MULTIPLY, x, axis), axis, 1, one_);
 }
 
 /* The product of all other elements: no division, so that zeros do no harm. */
@@ -123,7 +123,8 @@ GRADIENT(reduce) {
     } else if ((op == GRAPH_MAXIMUM || op == GRAPH_MINIMUM) && !b->wanted[1]) {
         reduce_extreme(&m, b, axes, n);
     } else {
-        return unknown_body(b);
+        return base_fail(SHOAL_UNSUPPORTED,
+                         "there is one for bodies of add, multiply, maximum and minimum alone");
     }
     return m.status;
 }
@@ -169,6 +170,86 @@ static uint32_t cumulate_extreme(maker *m, const graph_backward *b, int64_t axis
                            axis);
 }
 
+/* The slopes of a body of two numbers, in a graph of its own. */
+static shoal_status slopes_of(const shoal_graph *body, graph *to) {
+    uint32_t gradients[2];
+    SHOAL_TRY(
+        graph_extract(body, body->inputs, body->n_inputs, body->outputs, body->n_outputs, to));
+    maker m = {to, SHOAL_OK};
+    uint32_t output = graph_data(to)->outputs[0], inputs[2];
+    memcpy(inputs, graph_data(to)->inputs, sizeof inputs);
+    const shoal_type scalar = *type_of(&m, output);
+    uint32_t seed = splat(&m, scalar, 1);
+    SHOAL_TRY(m.status);
+    SHOAL_TRY(graph_differentiate(to, &output, &seed, 1, inputs, 2, NULL, gradients));
+    graph_clear_outputs(to);
+    for (int i = 0; i < 2; i++) {
+        if (gradients[i] == GRAPH_NO_VALUE) gradients[i] = splat(&m, scalar, 0);
+        SHOAL_TRY(m.status);
+        SHOAL_TRY(graph_add_output(to, gradients[i]));
+    }
+    return SHOAL_OK;
+}
+
+/* A graph of two numbers, for each element of two tensors: a batch for each axis, the last one
+ * first. */
+static shoal_status for_each(const shoal_graph *from, const shoal_type *shape, uint32_t axis,
+                             graph *g, const uint32_t *inputs, uint32_t *outputs) {
+    static const bool each[2] = {true, true};
+    graph *inner = NULL;
+    uint32_t in[2], out[2];
+    if (axis + 1 == shape->rank)
+        return graph_batch_graph(from, g, shape->dims[axis], inputs, each, outputs);
+    SHOAL_TRY(graph_new(0, &inner));
+    shoal_type rest = {.dtype = shape->dtype, .rank = (uint8_t)(shape->rank - axis - 1)};
+    memcpy(rest.dims, shape->dims + axis + 1, rest.rank * sizeof *rest.dims);
+    shoal_status status = SHOAL_OK;
+    for (int i = 0; i < 2 && !status; i++) status = graph_add_input(inner, &rest, &in[i]);
+    if (!status) status = for_each(from, shape, axis + 1, inner, in, out);
+    for (int i = 0; i < 2 && !status; i++) status = graph_add_output(inner, out[i]);
+    if (!status)
+        status = graph_batch_graph(graph_data(inner), g, shape->dims[axis], inputs, each, outputs);
+    graph_destroy(&inner);
+    return status;
+}
+
+static void slopes_at(maker *m, const shoal_graph *body, const uint32_t *inputs, uint32_t *slopes) {
+    graph *of_one = NULL;
+    if (m->status) return;
+    const shoal_type shape = *type_of(m, inputs[0]);
+    m->status = graph_new(0, &of_one);
+    if (!m->status) m->status = slopes_of(body, of_one);
+    if (!m->status) m->status = for_each(graph_data(of_one), &shape, 0, m->g, inputs, slopes);
+    graph_destroy(&of_one);
+}
+
+/* Any body f of y[k] = f(y[k - 1], x[k]): what reaches y[k] is its own gradient, and what reaches
+ * y[k + 1] times the slope there. Of these the parts of two, four, ... in a row are summed up. */
+static void cumulate_any(maker *m, const graph_backward *b, int64_t axis) {
+    const shoal_type *shape = &b->call->inputs[0];
+    uint32_t slopes[2], sums = b->seeds[0], inputs[2] = {0, b->inputs[0]};
+    uint32_t zero = splat(m, (shoal_type){.dtype = shape->dtype}, 0);
+    if (!base_type_count(shape)) {
+        for (int i = 0; i < 2; i++)
+            if (b->wanted[i]) b->gradients[i] = splat(m, b->call->inputs[i], 0);
+        return;
+    }
+    inputs[0] = moved(m, b->outputs[0], axis, 1, b->inputs[1]);
+    slopes_at(m, b->call->regions[0], inputs, slopes);
+    if (m->status) return;
+    uint32_t factors = moved(m, slopes[0], axis, -1, zero);
+    for (int64_t n = 1; n < shape->dims[axis]; n *= 2) {
+        sums = add(m, sums, mul(m, factors, moved(m, sums, axis, -n, zero)));
+        factors = mul(m, factors, moved(m, factors, axis, -n, zero));
+    }
+    if (b->wanted[0]) b->gradients[0] = mul(m, sums, slopes[1]);
+    if (!b->wanted[1]) return;
+    uint32_t places = numbers(m, shape, axis);
+    if (m->status) return;
+    uint32_t is_first = compare(m, "EQ", places, like(m, places, 0));
+    b->gradients[1] = sum_of_all(m, choose(m, is_first, mul(m, sums, slopes[0]), like(m, sums, 0)));
+}
+
 GRADIENT(cumulate) {
     maker m = {b->g, SHOAL_OK};
     int64_t axis = graph_call_attr(b->call, SHOAL_ATTR_DIMENSION)->u.i;
@@ -187,7 +268,7 @@ GRADIENT(cumulate) {
     } else if ((op == GRAPH_MAXIMUM || op == GRAPH_MINIMUM) && !b->wanted[1]) {
         b->gradients[0] = cumulate_extreme(&m, b, axis);
     } else {
-        return unknown_body(b);
+        cumulate_any(&m, b, axis);
     }
     return m.status;
 }

@@ -12,11 +12,14 @@ import argparse
 import contextlib
 import ctypes
 import ctypes.util
+import fcntl
 import hashlib
 import json
 import os
 import pathlib
+import signal
 import sys
+import time
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
@@ -26,7 +29,7 @@ from ..errors import DeniedError, FormatError, InvalidError, NotFoundError, Shoa
 from ..files import _cache_folder, _whole
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from types import ModuleType
     from typing import Any
 
@@ -60,6 +63,7 @@ _FEATURES = {
 # Numbers stay of the type that they are; and the compiler compiles, and runs nothing of the program.
 _FLAGS = ("--iree-input-demote-f64-to-f32=false", "--iree-input-demote-i64-to-i32=false", "--iree-opt-level=O3", "--iree-opt-const-eval=false")
 MOST_NOTE = 1 << 16
+_LONGEST = 3600  # seconds that another process may compile while this one waits
 _NOTE = ("made_of", "target", "device", "model", "compiler", "digest", "bytes", "signer")
 _SIGNED = b"shoal artifact 1\n"
 
@@ -166,11 +170,42 @@ def build(text: str, target: str, device: str | None = None, model: str = "") ->
     if backend not in compiler.query_available_targets():
         raise NotFoundError(f"iree-compile {wanted.compiler} has no target {backend}; it has "
                             f"{', '.join(sorted(compiler.query_available_targets()))}: install an iree-base-compiler that has it")
+    with _alone(wanted.made_of):
+        if (found := find(wanted.made_of, [key()[0].hex()])) is not None:
+            return found
+        try:
+            made: bytes = compiler.compile_str(wanted.text, target_backends=[backend], input_type="stablehlo", extra_args=wanted.flags)
+        except compiler.CompilerToolError as error:
+            raise failure(wanted, str(error).partition("Diagnostics:")[2]) from error
+        return keep(wanted, made, model)
+
+
+@contextlib.contextmanager
+def _alone(made_of: str) -> Iterator[None]:
+    """While no other process of this user compiles this artifact: waits for it, but not for ever. The lock of one that dies is free.
+    Where there can be no lock, there is none: then both compile, and the files of one of them are kept."""
+    path, end = folder() / f"{made_of}.lock", time.monotonic() + _LONGEST
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            while time.monotonic() < end:
+                handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+                if _taken(handle, path):
+                    stack.callback(os.close, handle)
+                    stack.callback(path.unlink, missing_ok=True)  # before it is let go of
+                    break
+                os.close(handle)
+                time.sleep(0.05)
+        yield
+
+
+def _taken(handle: int, path: pathlib.Path) -> bool:
+    """Locks a file, unless another process has. Who had it before may have removed it."""
     try:
-        made: bytes = compiler.compile_str(wanted.text, target_backends=[backend], input_type="stablehlo", extra_args=wanted.flags)
-    except compiler.CompilerToolError as error:
-        raise failure(wanted, str(error).partition("Diagnostics:")[2]) from error
-    return keep(wanted, made, model)
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.path.samestat(os.fstat(handle), os.stat(path, follow_symlinks=False))
+    except (BlockingIOError, FileNotFoundError):
+        return False
 
 
 def failure(wanted: Recipe, said: str) -> FormatError:
@@ -449,6 +484,9 @@ def main(words: Sequence[str] | None = None) -> int:
         else:
             rows = _compile(told)
         _print(rows, told.json)
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.raise_signal(signal.SIGINT)
     except InvalidError as error:
         print(f"shoal: {error}", file=sys.stderr)
         return 2

@@ -2,42 +2,39 @@
 #define _XOPEN_SOURCE 700
 #include "graph/stablehlo/import.h"
 
-#include "graph/maker.h"
-
-#include <float.h>
+#include "graph/stablehlo/special.h"
 
 typedef uint32_t unary(maker *m, uint32_t x);
+typedef uint32_t binary(maker *m, uint32_t x, uint32_t y);
+
+static shoal_status need_floats(const hlo_call *c, uint32_t operands) {
+    SHOAL_TRY(hlo_need(c, operands, 1));
+    shoal_dtype dtype = (shoal_dtype)hlo_type_of(c, 0)->dtype;
+    if (shoal_dtype_kind(dtype) == 'f') return SHOAL_OK;
+    return hlo_fail(c, "it works on floating types, not on %s", shoal_dtype_name(dtype));
+}
 
 /* Computed in a wide type, as ranges and digits of half precision are few. */
 static shoal_status widened(hlo_call *c, unary *function) {
-    SHOAL_TRY(hlo_need(c, 1, 1));
+    SHOAL_TRY(need_floats(c, 1));
     maker m = {c->s->g, SHOAL_OK};
     uint8_t dtype = hlo_type_of(c, 0)->dtype;
-    if (shoal_dtype_kind((shoal_dtype)dtype) != 'f')
-        return hlo_fail(c, "it works on floating types, not on %s",
-                        shoal_dtype_name((shoal_dtype)dtype));
     uint32_t y = function(&m, widen(&m, c->in[0]));
     c->out[0] = m.status ? 0 : convert(&m, y, dtype);
     return m.status;
 }
 
-/* After a failure there is no type to ask for. */
-static uint32_t number(maker *m, uint32_t x, double value) {
-    return m->status ? 0 : like(m, x, value);
+static shoal_status two_widened(hlo_call *c, binary *function) {
+    SHOAL_TRY(need_floats(c, 2));
+    maker m = {c->s->g, SHOAL_OK};
+    uint8_t dtype = hlo_type_of(c, 0)->dtype;
+    uint32_t x = widen(&m, c->in[0]), y = function(&m, x, widen(&m, c->in[1]));
+    c->out[0] = m.status ? 0 : convert(&m, y, dtype);
+    return m.status;
 }
 
-static uint32_t scaled(maker *m, uint32_t x, double f) { return mul(m, x, number(m, x, f)); }
-static uint32_t shifted(maker *m, uint32_t x, double t) { return add(m, x, number(m, x, t)); }
-static uint32_t less(maker *m, uint32_t x, double than) {
-    return compare(m, "LT", x, number(m, x, than));
-}
-
-/* ((a[0] x + a[1]) x + a[2]) ... */
-static uint32_t polynomial(maker *m, uint32_t x, const double *a, int n) {
-    uint32_t y = number(m, x, a[0]);
-    for (int i = 1; i < n; i++) y = shifted(m, mul(m, y, x), a[i]);
-    return y;
-}
+static shoal_status zeta(hlo_call *c) { return two_widened(c, hlo_zeta); }
+static shoal_status polygamma(hlo_call *c) { return two_widened(c, hlo_polygamma); }
 
 /* ---- hyperbolic and inverse functions ---- */
 
@@ -179,93 +176,86 @@ static uint32_t erf_inv_of(maker *m, uint32_t x) {
     return choose(m, is_edge, edge, y);
 }
 
-/* ---- the gamma function: Lanczos' approximation, g = 7 ---- */
-
-static const double lanczos[] = {
-    676.520368121885098567009190444019, -1259.13921672240287047156078755283,
-    771.3234287776530788486528258894,   -176.61502916214059906584551354,
-    12.507343278686904814458936853,     -0.13857109526572011689554707,
-    9.984369578019570859563e-6,         1.50563273514931155834e-7};
-static const double lanczos_base = 0.99999999999980993227684700473478, lanczos_g = 7.5;
-
-/* Below 1/2, of 1 - x instead: z is x - 1 or -x. */
-static uint32_t reflected(maker *m, uint32_t x, uint32_t *below) {
-    *below = less(m, x, 0.5);
-    return choose(m, *below, one(m, GRAPH_NEGATE, x), shifted(m, x, -1));
-}
-
-static uint32_t lgamma_of(maker *m, uint32_t x) {
-    uint32_t below, z = reflected(m, x, &below), sum = number(m, x, lanczos_base);
-    for (int i = 0; i < 8; i++)
-        sum = add(m, sum, over(m, number(m, x, lanczos[i]), shifted(m, z, i + 1)));
-    uint32_t log_t =
-        shifted(m, one(m, GRAPH_LOG_PLUS_ONE, scaled(m, z, 1 / lanczos_g)), log(lanczos_g));
-    uint32_t t = shifted(m, z, lanczos_g);
-    uint32_t log_y = add(m, mul(m, sub(m, shifted(m, z, 0.5), over(m, t, log_t)), log_t),
-                         shifted(m, one(m, GRAPH_LOG, sum), log(2 * M_PI) / 2));
-    /* log(pi / sin(pi x)) - lgamma(1 - x), the sine of the part that is not whole. */
-    uint32_t size = one(m, GRAPH_ABS, x), part = sub(m, size, one(m, GRAPH_FLOOR, size));
-    uint32_t half = less(m, part, 0.5);
-    part = choose(m, half, part, sub(m, number(m, x, 1), part));
-    uint32_t sine = one(m, GRAPH_LOG, one(m, GRAPH_SINE, scaled(m, part, M_PI)));
-    uint32_t mirrored = sub(m, sub(m, number(m, x, log(M_PI)), sine), log_y);
-    uint32_t finite = one(m, GRAPH_IS_FINITE, sine);
-    mirrored = choose(m, finite, mirrored, one(m, GRAPH_NEGATE, sine));
-    uint32_t y = choose(m, below, mirrored, log_y);
-    uint32_t infinite = compare(m, "EQ", size, number(m, x, INFINITY));
-    return choose(m, infinite, number(m, x, INFINITY), y);
-}
-
-static uint32_t digamma_of(maker *m, uint32_t x) {
-    uint32_t below, z = reflected(m, x, &below);
-    uint32_t sum = number(m, x, lanczos_base), slope = number(m, x, 0);
-    for (int i = 0; i < 8; i++) {
-        uint32_t a = number(m, x, lanczos[i]), d = shifted(m, z, i + 1);
-        sum = add(m, sum, over(m, a, d));
-        slope = sub(m, slope, over(m, a, mul(m, d, d)));
-    }
-    uint32_t t = shifted(m, z, lanczos_g);
-    uint32_t log_t =
-        shifted(m, one(m, GRAPH_LOG_PLUS_ONE, scaled(m, z, 1 / lanczos_g)), log(lanczos_g));
-    uint32_t y =
-        sub(m, add(m, log_t, over(m, slope, sum)), over(m, number(m, x, lanczos_g - 0.5), t));
-    uint32_t part = add(m, x, one(m, GRAPH_ABS, one(m, GRAPH_FLOOR, shifted(m, x, 0.5))));
-    uint32_t angle = scaled(m, part, M_PI);
-    uint32_t mirrored =
-        sub(m, y, over(m, scaled(m, one(m, GRAPH_COSINE, angle), M_PI), one(m, GRAPH_SINE, angle)));
-    uint32_t whole = compare(m, "EQ", x, one(m, GRAPH_FLOOR, x));
-    uint32_t pole = two(m, GRAPH_AND, whole, compare(m, "LE", x, number(m, x, 0)));
-    return choose(m, pole, number(m, x, NAN), choose(m, below, mirrored, y));
-}
-
 /* ---- numbers by their bits ---- */
+
+static uint32_t bits_as(maker *m, uint32_t x, uint8_t dtype) {
+    shoal_attr as = graph_int(SHOAL_ATTR_DTYPE, dtype);
+    return node(m, GRAPH_BITCAST_CONVERT, &x, 1, &as, 1, NULL);
+}
 
 /* The neighbour of x towards y: its bits and one more, or one less, as they count away from 0. */
 static shoal_status next_after(hlo_call *c) {
     static const uint8_t bits_of[9] = {[2] = SHOAL_I16, [4] = SHOAL_I32, [8] = SHOAL_I64};
-    SHOAL_TRY(hlo_need(c, 2, 1));
+    SHOAL_TRY(need_floats(c, 2));
     maker m = {c->s->g, SHOAL_OK};
     uint32_t x = c->in[0], y = c->in[1];
     const shoal_type type = *hlo_type_of(c, 0);
     size_t size = shoal_dtype_size((shoal_dtype)type.dtype);
-    if (shoal_dtype_kind((shoal_dtype)type.dtype) != 'f')
-        return hlo_fail(c, "it works on floating types");
-    shoal_attr to_bits = graph_int(SHOAL_ATTR_DTYPE, bits_of[size]);
-    shoal_attr from_bits = graph_int(SHOAL_ATTR_DTYPE, type.dtype);
-    uint32_t bits = node(&m, GRAPH_BITCAST_CONVERT, &x, 1, &to_bits, 1, NULL);
+    uint32_t bits = bits_as(&m, x, bits_of[size]);
     uint32_t zero = number(&m, x, 0);
     uint32_t away = compare(&m, "EQ", compare(&m, "LT", x, y), compare(&m, "GT", x, zero));
     uint32_t step = choose(&m, away, number(&m, bits, 1), number(&m, bits, -1));
     bits = add(&m, bits, step);
-    uint32_t moved = node(&m, GRAPH_BITCAST_CONVERT, &bits, 1, &from_bits, 1, NULL);
-    uint32_t unit = number(&m, bits, 1);
-    uint32_t least = node(&m, GRAPH_BITCAST_CONVERT, &unit, 1, &from_bits, 1, NULL);
+    uint32_t moved = bits_as(&m, bits, type.dtype);
+    uint32_t least = bits_as(&m, number(&m, bits, 1), type.dtype);
     uint32_t below = one(&m, GRAPH_NEGATE, least);
     uint32_t from_zero = choose(&m, compare(&m, "LT", y, zero), below, least);
     uint32_t result = choose(&m, compare(&m, "EQ", x, zero), from_zero, moved);
     result = choose(&m, compare(&m, "EQ", x, y), y, result);
     result = choose(&m, compare(&m, "NE", y, y), y, result);
     c->out[0] = choose(&m, compare(&m, "NE", x, x), x, result);
+    return m.status;
+}
+
+static uint32_t upper_half(maker *m, uint32_t x) {
+    return two(m, GRAPH_SHIFT_RIGHT_LOGICAL, x, number(m, x, 32));
+}
+
+static uint32_t lower_half(maker *m, uint32_t x) {
+    return convert(m, convert(m, x, SHOAL_U32), SHOAL_U64);
+}
+
+/* Of 64 bits without sign, by halves. */
+static uint32_t high_product(maker *m, uint32_t x, uint32_t y) {
+    uint32_t a[2] = {lower_half(m, x), upper_half(m, x)};
+    uint32_t b[2] = {lower_half(m, y), upper_half(m, y)};
+    uint32_t left = mul(m, a[0], b[1]), right = mul(m, a[1], b[0]);
+    uint32_t middle = add(m, lower_half(m, left), lower_half(m, right));
+    middle = add(m, middle, upper_half(m, mul(m, a[0], b[0])));
+    uint32_t rest =
+        add(m, add(m, upper_half(m, left), upper_half(m, right)), upper_half(m, middle));
+    return add(m, mul(m, a[1], b[1]), rest);
+}
+
+/* What the upper half of the product has more where a number with a sign is read as one without. */
+static uint32_t excess(maker *m, uint32_t x, uint32_t bits_of_y) {
+    return choose(m, less(m, x, 0), bits_of_y, number(m, bits_of_y, 0));
+}
+
+/* The upper half of a product of integers. */
+static shoal_status mulhi(hlo_call *c) {
+    SHOAL_TRY(hlo_need(c, 2, 1));
+    maker m = {c->s->g, SHOAL_OK};
+    uint32_t x = c->in[0], y = c->in[1];
+    uint8_t dtype = hlo_type_of(c, 0)->dtype;
+    char kind = shoal_dtype_kind((shoal_dtype)dtype);
+    int bits = 8 * (int)shoal_dtype_size((shoal_dtype)dtype);
+    if (kind != 'i' && kind != 'u') return hlo_fail(c, "it works on integers");
+    bool has_sign = kind == 'i';
+    if (bits < 64) {
+        uint8_t wide = has_sign ? SHOAL_I64 : SHOAL_U64;
+        uint32_t all = mul(&m, convert(&m, x, wide), convert(&m, y, wide));
+        uint16_t shift = has_sign ? GRAPH_SHIFT_RIGHT_ARITHMETIC : GRAPH_SHIFT_RIGHT_LOGICAL;
+        c->out[0] = convert(&m, two(&m, shift, all, number(&m, all, bits)), dtype);
+        return m.status;
+    }
+    uint32_t u = has_sign ? bits_as(&m, x, SHOAL_U64) : x;
+    uint32_t v = has_sign ? bits_as(&m, y, SHOAL_U64) : y, high = high_product(&m, u, v);
+    if (has_sign) {
+        high = sub(&m, sub(&m, high, excess(&m, x, v)), excess(&m, y, u));
+        high = bits_as(&m, high, SHOAL_I64);
+    }
+    c->out[0] = high;
     return m.status;
 }
 
@@ -302,13 +292,21 @@ static shoal_status constant_like(hlo_call *c) {
 
 /* ---- operations that broadcast ---- */
 
+static hlo_rule *rule_of_two(const char *name) {
+    static const hlo_named_rule rules[] = {
+        {"next_after", next_after}, {"polygamma", polygamma}, {"zeta", zeta}, {NULL, NULL}};
+    return hlo_look_up(rules, name);
+}
+
 /* "chlo.broadcast_add": axes from the last on, or as broadcast_dimensions has those of the operand
  * with fewer. */
 static shoal_status broadcasting(hlo_call *c) {
     uint16_t op;
     parse_numbers axes;
+    const char *name = c->op->name + strlen("chlo.broadcast_");
+    hlo_rule *rule = rule_of_two(name);
     SHOAL_TRY(hlo_need(c, 2, 1));
-    SHOAL_TRY(shoal_op_find(c->op->name + strlen("chlo.broadcast_"), &op));
+    if (!rule) SHOAL_TRY(shoal_op_find(name, &op));
     SHOAL_TRY(hlo_ints(c, hlo_attr_of(c, "broadcast_dimensions", NULL), &axes));
     const shoal_type of[2] = {*hlo_type_of(c, 0), *hlo_type_of(c, 1)};
     shoal_type to = of[0].rank >= of[1].rank ? of[0] : of[1];
@@ -324,7 +322,11 @@ static shoal_status broadcasting(hlo_call *c) {
         }
     maker m = {c->s->g, SHOAL_OK};
     for (int k = 0; k < 2; k++) in[k] = spread(&m, c->in[k], &to, at[k]);
-    return m.status ? m.status : hlo_row_of(c, op, in, 2, NULL, 0, NULL, 0);
+    SHOAL_TRY(m.status);
+    if (!rule) return hlo_row_of(c, op, in, 2, NULL, 0, NULL, 0);
+    hlo_call whole = *c;
+    whole.in = in;
+    return rule(&whole);
 }
 
 /* ---- which rule ---- */
@@ -333,10 +335,19 @@ static shoal_status broadcasting(hlo_call *c) {
 static const struct {
     const char *name;
     unary *function;
-} unaries[] = {{"sinh", sinh_of},       {"cosh", cosh_of},     {"asinh", asinh_of},
-               {"acosh", acosh_of},     {"atanh", atanh_of},   {"asin", asin_of},
-               {"acos", acos_of},       {"atan", atan_of},     {"erfc", erfc_of},
-               {"erf_inv", erf_inv_of}, {"lgamma", lgamma_of}, {"digamma", digamma_of}};
+} unaries[] = {{"sinh", sinh_of},
+               {"cosh", cosh_of},
+               {"asinh", asinh_of},
+               {"acosh", acosh_of},
+               {"atanh", atanh_of},
+               {"asin", asin_of},
+               {"acos", acos_of},
+               {"atan", atan_of},
+               {"erfc", erfc_of},
+               {"erf_inv", erf_inv_of},
+               {"lgamma", hlo_lgamma},
+               {"digamma", hlo_digamma},
+               {"bessel_i1e", hlo_bessel_i1e}};
 
 static shoal_status one_operand(hlo_call *c) {
     size_t i = 0;
@@ -345,21 +356,25 @@ static shoal_status one_operand(hlo_call *c) {
 }
 
 hlo_rule *hlo_chlo_rule(const char *name) {
-    static const hlo_named_rule rules[] = {{"chlo.next_after", next_after},
+    static const hlo_named_rule rules[] = {{"chlo.mulhi", mulhi},
                                            {"chlo.is_inf", infinite},
                                            {"chlo.is_pos_inf", infinite},
                                            {"chlo.is_neg_inf", infinite},
                                            {"chlo.square", square},
                                            {"chlo.constant_like", constant_like},
                                            {NULL, NULL}};
-    static const char broadcast[] = "chlo.broadcast_";
+    static const char broadcast[] = "broadcast_";
     uint16_t op;
     if (strncmp(name, "chlo.", 5)) return NULL;
+    const char *own = name + 5;
+    if (rule_of_two(own)) return rule_of_two(own);
     for (size_t i = 0; i < sizeof unaries / sizeof *unaries; i++)
-        if (!strcmp(name + 5, unaries[i].name)) return one_operand;
-    if (!strncmp(name, broadcast, sizeof broadcast - 1) &&
-        shoal_op_find(name + sizeof broadcast - 1, &op) == SHOAL_OK &&
-        graph_op(op)->max_inputs == 2)
-        return broadcasting;
+        if (!strcmp(own, unaries[i].name)) return one_operand;
+    if (!strncmp(own, broadcast, sizeof broadcast - 1)) {
+        own += sizeof broadcast - 1;
+        if (rule_of_two(own)) return broadcasting;
+        if (shoal_op_find(own, &op) == SHOAL_OK && graph_op(op)->max_inputs == 2)
+            return broadcasting;
+    }
     return hlo_look_up(rules, name);
 }

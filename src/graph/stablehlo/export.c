@@ -2,7 +2,7 @@
  * operations are replaced by what they mean; then the graph is printed. */
 #include "graph/stablehlo/stablehlo.h"
 
-#include "graph/maker.h"
+#include "graph/stablehlo/random.h"
 
 #include <stdlib.h>
 
@@ -111,6 +111,15 @@ static uint32_t argmax(writer *w, const shoal_node *from, uint32_t x) {
     return node(m, GRAPH_REDUCE, (uint32_t[]){x, places, start, end}, 4, &along, 1, body) + 1;
 }
 
+static uint32_t random_numbers(writer *w, const shoal_node *from, const uint32_t *inputs) {
+    maker *m = &w->m;
+    const char *how = shoal_node_attr(from, SHOAL_ATTR_RNG_DISTRIBUTION)->u.string;
+    uint32_t seed = convert(m, inputs[0], SHOAL_U64);
+    uint32_t stream = from->n_inputs > 1 ? convert(m, inputs[1], SHOAL_U64)
+                                         : splat(m, (shoal_type){.dtype = SHOAL_U64}, 0);
+    return hlo_random(m, how, result_of(w, from), seed, stream);
+}
+
 /* ---- the copy ---- */
 
 static shoal_status refuse(const shoal_node *node) {
@@ -135,6 +144,10 @@ static shoal_status copy_node(writer *w, const shoal_node *node, const uint32_t 
     case GRAPH_CUMULATE: first = cumulate(w, node, inputs, regions[0]); break;
     case GRAPH_ARGMAX:
     case GRAPH_ARGMIN: first = argmax(w, node, inputs[0]); break;
+    case GRAPH_RANDOM: /* parts of larger tensors are of programs that are divided already */
+        if (shoal_node_attr(node, SHOAL_ATTR_START_INDICES)) return refuse(node);
+        first = random_numbers(w, node, inputs);
+        break;
     case GRAPH_IOTA:
         if (shoal_node_attr(node, SHOAL_ATTR_START_INDICES)) {
             first = iota(w, node);

@@ -20,20 +20,32 @@ typedef struct entry {
 
 /* ---- failures ---- */
 
-shoal_status hlo_fail(const hlo_call *c, const char *format, ...) {
+static shoal_status fail(const hlo_call *c, const char *at, const char *format, va_list list) {
     char message[512];
+    vsnprintf(message, sizeof message, format, list);
+    base_fail(SHOAL_FORMAT, "'%.64s': %s", c->op->name, message);
+    return parse_at_place(&c->s->in->r.p, at, SHOAL_FORMAT);
+}
+
+shoal_status hlo_fail(const hlo_call *c, const char *format, ...) {
     va_list list;
     va_start(list, format);
-    vsnprintf(message, sizeof message, format, list);
+    shoal_status status = fail(c, c->op->at, format, list);
     va_end(list);
-    base_fail(SHOAL_FORMAT, "'%.64s': %s", c->op->name, message);
-    return parse_at_place(&c->s->in->r.p, c->op->at, SHOAL_FORMAT);
+    return status;
+}
+
+shoal_status hlo_fail_at(const hlo_call *c, const char *at, const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    shoal_status status = fail(c, at, format, list);
+    va_end(list);
+    return status;
 }
 
 /* Of what is recorded already, by who does not know the place. */
-static shoal_status fail_at(const hlo_call *c, shoal_status status) {
-    const char *message = shoal_error_message();
-    if (!strncmp(message, "line ", 5) || status == SHOAL_NO_MEMORY) return status;
+static shoal_status place(const hlo_call *c, shoal_status status) {
+    if (status == SHOAL_OK || !strncmp(shoal_error_message(), "line ", 5)) return status;
     base_fail_prefix(status, "'%.64s': ", c->op->name);
     return parse_at_place(&c->s->in->r.p, c->op->at, status);
 }
@@ -91,13 +103,24 @@ static bool fits(const hlo_type *stated, const shoal_type *is) {
     return true;
 }
 
-static shoal_status check_type(const hlo_call *c, const char *what, const hlo_type *stated,
-                               uint32_t value) {
-    char is[BASE_TYPE_TEXT], text[96];
+/* Of operand 1, %x, or the like; a result has no name here. */
+static shoal_status check_type(const hlo_call *c, const char *what, size_t i, hlo_text name,
+                               const hlo_type *stated, uint32_t value) {
+    char is[BASE_TYPE_TEXT], text[96], called[64];
     const shoal_type *type = &graph_data(c->s->g)->values[value].type;
     if (fits(stated, type)) return SHOAL_OK;
-    return hlo_fail(c, "the type of %s is stated as %s, but is %s", what,
+    return hlo_fail(c, "the type of %s %zu%s%s%s is stated as %s, but is %s", what, i,
+                    name.n ? ", %" : "", hlo_copy(name, called, sizeof called), name.n ? "," : "",
                     hlo_copy(stated->text, text, sizeof text), base_type_text(type, is));
+}
+
+static shoal_status check_result(const hlo_call *c, size_t i, uint32_t value) {
+    return check_type(c, "result", i, (hlo_text){0}, &c->types[i], value);
+}
+
+static shoal_status check_operand(const hlo_call *c, size_t i, uint32_t value) {
+    const hlo_op *op = c->op;
+    return check_type(c, "operand", i, op->operands.data[i].text, &op->types.data[i], value);
 }
 
 /* ---- operations ---- */
@@ -144,16 +167,15 @@ static shoal_status operands(hlo_call *c, uint32_t **in) {
     if (!*in) return SHOAL_NO_MEMORY;
     c->in = *in;
     for (uint32_t i = 0; i < c->n_in; i++) SHOAL_TRY(use(c->s, &op->operands.data[i], &(*in)[i]));
-    if (op->arrow && op->before == c->n_in)
-        for (uint32_t i = 0; i < c->n_in; i++)
-            SHOAL_TRY(check_type(c, "an operand", &op->types.data[i], c->in[i]));
+    bool stated = op->arrow || hlo_is_called(op, "while");
+    for (uint32_t i = 0; i < c->n_in && stated && op->before == c->n_in; i++)
+        SHOAL_TRY(check_operand(c, i, c->in[i]));
     return SHOAL_OK;
 }
 
 static shoal_status define_results(const hlo_call *c) {
     uint32_t at = 0;
-    for (uint32_t i = 0; i < c->n_out && c->types; i++)
-        SHOAL_TRY(check_type(c, "the result", &c->types[i], c->out[i]));
+    for (uint32_t i = 0; i < c->n_out && c->types; i++) SHOAL_TRY(check_result(c, i, c->out[i]));
     for (size_t i = 0; i < c->op->results.count; i++) {
         const hlo_name *name = &c->op->results.data[i];
         SHOAL_TRY(define(c->s, name->text, c->out + at, (uint32_t)name->number));
@@ -202,32 +224,35 @@ static shoal_status tuple_element(hlo_call *c) {
     if (index < 0 || index >= e->count)
         return hlo_fail(c, "there is no element %lld, only %u", (long long)index, e->count);
     const entry *item = &e->items[index];
-    if (!item->items && c->types)
-        SHOAL_TRY(check_type(c, "the result", &c->types[0], item->values[0]));
+    if (!item->items && c->types) SHOAL_TRY(check_result(c, 0, item->values[0]));
     return define_entry(c->s, op->results.data[0].text, item);
+}
+
+static shoal_status lower_call(hlo_call *c) {
+    uint32_t *in;
+    hlo_import *whole = c->s->in;
+    if (++whole->steps > GRAPH_MAX_NODES)
+        return hlo_fail(c, "with all calls written out there are over %d operations",
+                        GRAPH_MAX_NODES);
+    if (hlo_is_called(c->op, "tuple")) return tuple(c);
+    if (hlo_is_called(c->op, "get_tuple_element")) {
+        SHOAL_TRY(count_results(c));
+        return tuple_element(c);
+    }
+    hlo_rule *rule = hlo_rule_of(c->op->name);
+    if (!rule) return hlo_refuse(c);
+    SHOAL_TRY(operands(c, &in));
+    SHOAL_TRY(count_results(c));
+    c->out = base_arena_array(&whole->r.p.arena, uint32_t, (size_t)c->n_out);
+    if (!c->out) return SHOAL_NO_MEMORY;
+    SHOAL_TRY(note_line(c));
+    SHOAL_TRY(rule(c));
+    return define_results(c);
 }
 
 static shoal_status operation(hlo_scope *s, const hlo_op *op) {
     hlo_call c = {.s = s, .op = op};
-    uint32_t *in;
-    if (++s->in->steps > GRAPH_MAX_NODES)
-        return hlo_fail(&c, "with all calls written out there are over %d operations",
-                        GRAPH_MAX_NODES);
-    if (hlo_is_called(op, "tuple")) return tuple(&c);
-    if (hlo_is_called(op, "get_tuple_element")) {
-        SHOAL_TRY(count_results(&c));
-        return tuple_element(&c);
-    }
-    SHOAL_TRY(operands(&c, &in));
-    SHOAL_TRY(count_results(&c));
-    hlo_rule *rule = hlo_rule_of(op->name);
-    if (!rule) return hlo_fail(&c, "this operation cannot be imported");
-    c.out = base_arena_array(&s->in->r.p.arena, uint32_t, (size_t)c.n_out);
-    if (!c.out) return SHOAL_NO_MEMORY;
-    SHOAL_TRY(note_line(&c));
-    shoal_status status = rule(&c);
-    if (status != SHOAL_OK) return fail_at(&c, status);
-    return define_results(&c);
+    return place(&c, lower_call(&c));
 }
 
 /* Up to the return: *last. */
@@ -247,8 +272,7 @@ static shoal_status use_returned(hlo_scope *s, const hlo_op *last, size_t i, uin
         return hlo_fail(&c, "it returns %zu values, and states %zu types", last->operands.count,
                         last->before);
     SHOAL_TRY(use(s, &last->operands.data[i], value));
-    if (!last->types.count) return SHOAL_OK;
-    return check_type(&c, "an operand", &last->types.data[i], *value);
+    return last->types.count ? check_operand(&c, i, *value) : SHOAL_OK;
 }
 
 static shoal_status returned(hlo_scope *s, const hlo_op *last, uint32_t n, uint32_t *values) {
@@ -262,12 +286,23 @@ static shoal_status returned(hlo_scope *s, const hlo_op *last, uint32_t n, uint3
 /* The pretty form of a function states its results; the generic one leaves that to the return. */
 static shoal_status check_results(hlo_scope *s, const hlo_function *f, const uint32_t *values,
                                   uint32_t n) {
-    const hlo_call c = {.s = s, .op = f->op};
+    char name[64], text[96], is[BASE_TYPE_TEXT];
+    const hlo_op *last = f->op->regions->first;
     if (!f->op->is_pretty) return SHOAL_OK;
+    while (last->next) last = last->next;
+    const hlo_call c = {.s = s, .op = last};
+    hlo_copy(f->name, name, sizeof name);
     if (f->op->types.count != n)
-        return hlo_fail(&c, "it states %zu results, and returns %u", f->op->types.count, n);
-    for (uint32_t i = 0; i < n; i++)
-        SHOAL_TRY(check_type(&c, "a result", &f->op->types.data[i], values[i]));
+        return hlo_fail(&c, "it returns %u values; @%s states %zu results", n, name,
+                        f->op->types.count);
+    for (uint32_t i = 0; i < n; i++) {
+        const hlo_type *stated = &f->op->types.data[i];
+        const shoal_type *type = &graph_data(s->g)->values[values[i]].type;
+        if (!fits(stated, type))
+            return hlo_fail(&c, "it returns %s; @%s states %s as its result %u",
+                            base_type_text(type, is), name,
+                            hlo_copy(stated->text, text, sizeof text), i);
+    }
     return SHOAL_OK;
 }
 
@@ -278,7 +313,7 @@ static shoal_status splice(hlo_scope *s, const hlo_call *c, const hlo_region *re
     const hlo_op *last;
     for (size_t i = 0; i < region->arguments.count; i++) {
         const hlo_argument *argument = &region->arguments.data[i];
-        SHOAL_TRY(check_type(c, "an argument", &argument->type, arguments[i]));
+        SHOAL_TRY(check_type(c, "argument", i, argument->name, &argument->type, arguments[i]));
         SHOAL_TRY(define(s, argument->name, &arguments[i], 1));
     }
     SHOAL_TRY(block(s, region, &last));
@@ -294,12 +329,21 @@ shoal_status hlo_splice(const hlo_call *c, const hlo_region *region, const uint3
     return status;
 }
 
+static hlo_function *find_function(const hlo_import *in, hlo_text name, uint64_t *key) {
+    hlo_function *f;
+    *key = base_hash(name.at, name.n);
+    while ((f = base_map_get(&in->named, *key)) &&
+           (f->name.n != name.n || memcmp(f->name.at, name.at, name.n)))
+        ++*key;
+    return f;
+}
+
 shoal_status hlo_inline(hlo_call *c, hlo_text name) {
     char text[64];
     hlo_import *in = c->s->in;
-    hlo_function *f = in->functions;
+    uint64_t key;
+    hlo_function *f = find_function(in, name, &key);
     hlo_copy(name, text, sizeof text);
-    while (f && (f->name.n != name.n || memcmp(f->name.at, name.at, name.n))) f = f->next;
     if (!f) return hlo_fail(c, "there is no function @%s", text);
     if (f->active) return hlo_fail(c, "@%s calls itself, which has no end here", text);
     const hlo_region *region = f->op->regions;
@@ -441,11 +485,8 @@ static shoal_status body(hlo_scope *s, const hlo_call *c, const hlo_region *regi
     if (!handed) return SHOAL_NO_MEMORY;
     for (size_t i = 0; i < region->arguments.count; i++) {
         const hlo_argument *argument = &region->arguments.data[i];
-        char text[96];
         uint32_t value;
-        if (!argument->type.tensor)
-            return hlo_fail(c, "an argument is %s, which is no tensor of Shoal's",
-                            hlo_copy(argument->type.text, text, sizeof text));
+        if (!argument->type.tensor) return hlo_refuse_type(c, argument->type.at, &argument->type);
         SHOAL_TRY(graph_add_input(s->g, types ? &types[i] : &argument->type.type, &value));
         SHOAL_TRY(define(s, argument->name, &value, 1));
     }
@@ -503,7 +544,9 @@ static shoal_status add_function(hlo_import *in, const hlo_op *op) {
     }
     *f = (hlo_function){.next = in->functions, .name = name->text, .op = op};
     in->functions = f;
-    return SHOAL_OK;
+    uint64_t key;
+    find_function(in, f->name, &key);
+    return base_map_set(&in->named, key, f);
 }
 
 /* A module has a name once. */
@@ -562,13 +605,16 @@ static shoal_status lower(hlo_scope *s, hlo_function *f) {
     const hlo_captures none = {0};
     const hlo_region *region = f->op->regions;
     if (!region) return hlo_fail(&c, "the function is only declared; its body is not in the text");
-    for (size_t i = 0; i < region->arguments.count; i++)
-        for (uint32_t k = 0; k < region->arguments.data[i].type.type.rank; k++)
-            if (region->arguments.data[i].type.type.dims[k] < 0)
-                return hlo_fail(&c, "dimension %u of argument %zu is not known; shapes are static",
-                                k, i);
+    for (size_t i = 0; i < region->arguments.count; i++) {
+        const hlo_type *type = &region->arguments.data[i].type;
+        for (uint32_t k = 0; k < type->type.rank; k++)
+            if (type->type.dims[k] < 0)
+                return hlo_fail_at(&c, type->at,
+                                   "dimension %u of argument %zu is not known; shapes are static",
+                                   k, i);
+    }
     f->active = true;
-    SHOAL_TRY(body(s, &c, region, NULL, &none, false));
+    SHOAL_TRY(place(&c, body(s, &c, region, NULL, &none, false)));
     const shoal_graph *g = graph_data(s->g);
     return check_results(s, f, g->outputs, g->n_outputs);
 }
@@ -594,11 +640,15 @@ shoal_status hlo_import_text(const char *text, size_t bytes, const hlo_import_op
     if (!c) return base_fail(SHOAL_NO_MEMORY, "no memory for a locale");
     locale_t before = uselocale(c);
     base_arena_init(&in.r.p.arena, options->limit);
+    base_map_init(&in.r.aliases);
+    base_map_init(&in.named);
     shoal_status status = graph_new(options->limit, &g);
     if (status == SHOAL_OK) status = import(&in, g);
     if (status != SHOAL_OK && g) graph_destroy(&g);
     *out = g;
     base_arena_fini(&in.r.p.arena);
+    base_map_fini(&in.r.aliases);
+    base_map_fini(&in.named);
     uselocale(before);
     freelocale(c);
     return status;

@@ -17,8 +17,9 @@ typedef struct hlo_function {
 typedef struct hlo_import {
     hlo_reader r;
     const hlo_import_options *options;
-    hlo_function *functions;
-    uint32_t steps, calls; /* operations read so far; functions inside each other */
+    hlo_function *functions; /* the last one first */
+    base_map named;          /* hash of a name -> the last function of it */
+    uint32_t steps, calls;   /* operations read so far; functions inside each other */
 } hlo_import;
 
 /* A function or region while it is read. */
@@ -43,6 +44,9 @@ typedef shoal_status hlo_rule(hlo_call *c);
 
 /* A failure of the operation: its place and name before the message. Returns FORMAT. */
 shoal_status hlo_fail(const hlo_call *c, const char *format, ...) SHOAL_PRINTF(2, 3);
+/* The same at a place of the text. */
+shoal_status hlo_fail_at(const hlo_call *c, const char *at, const char *format, ...)
+    SHOAL_PRINTF(3, 4);
 
 /* ---- of values.c ---- */
 
@@ -62,6 +66,8 @@ shoal_status hlo_elements(const hlo_call *c, const hlo_attr *attr, const shoal_t
                           const void **data, size_t *bytes) SHOAL_CHECK_RESULT;
 /* The numbers that an operand consists of, computed from constants. */
 shoal_status hlo_known(const hlo_call *c, uint32_t input, parse_numbers *out) SHOAL_CHECK_RESULT;
+/* Fails for a type that is none of Shoal's, for the reason that there is. */
+shoal_status hlo_refuse_type(const hlo_call *c, const char *at, const hlo_type *type);
 /* The stated type of a result; fails where it is none of Shoal's. Dimensions may be -1. */
 shoal_status hlo_stated(const hlo_call *c, uint32_t output, shoal_type *out) SHOAL_CHECK_RESULT;
 /* The shape of the first result: as stated or, where that is not known, the numbers of an operand.
@@ -96,6 +102,8 @@ shoal_status hlo_splice(const hlo_call *c, const hlo_region *region, const uint3
 
 /* ---- of ops.c: rules by the names of operations ---- */
 
+/* Fails for an operation that has no rule. */
+shoal_status hlo_refuse(const hlo_call *c);
 /* NULL: there is none. */
 hlo_rule *hlo_rule_of(const char *name);
 /* A row of ops.def, its attributes taken from those of the text, with others in their place. */

@@ -336,6 +336,11 @@ static shoal_status refuse(hlo_call *c) {
     return hlo_fail(c, "this operation cannot be imported: %s", refused[i].why);
 }
 
+shoal_status hlo_refuse(const hlo_call *c) {
+    return hlo_fail(c, hlo_is_foreign(c->op->name) ? HLO_FOREIGN
+                                                   : "this operation cannot be imported");
+}
+
 /* The parts of numbers that are not complex. */
 static shoal_status part_of(hlo_call *c) {
     SHOAL_TRY(hlo_need(c, 1, 1));

@@ -1,8 +1,10 @@
 /* Random numbers: those of Shoal's own generator where the standard leaves them to who makes them,
  * and the two generators that it names, written in operations on integers; their bits are XLA's. */
-#include "graph/stablehlo/import.h"
+#define _XOPEN_SOURCE 700
+#include "graph/stablehlo/random.h"
 
-#include "graph/maker.h"
+#include "graph/stablehlo/import.h"
+#include "graph/stablehlo/special.h"
 
 enum { PHILOX_WORDS = 4 };
 
@@ -11,11 +13,7 @@ typedef struct halves {
     uint32_t low, high;
 } halves;
 
-static uint32_t xor (maker * m, uint32_t x, uint32_t y) {
-    return two(m, GRAPH_XOR, x, y);
-} static uint32_t number(maker *m, uint32_t x, double value) {
-    return m->status ? 0 : like(m, x, value);
-}
+static uint32_t xored(maker *m, uint32_t x, uint32_t y) { return two(m, GRAPH_XOR, x, y); }
 
 static halves split(maker *m, uint32_t x) {
     uint32_t high = two(m, GRAPH_SHIFT_RIGHT_LOGICAL, x, number(m, x, 32));
@@ -83,13 +81,13 @@ static uint32_t rotated(maker *m, uint32_t x, int by) {
 
 static halves threefry(maker *m, halves key, halves x) {
     static const int by[2][4] = {{13, 15, 26, 6}, {17, 29, 16, 24}};
-    uint32_t parity = xor(m, xor(m, key.low, key.high), number(m, key.low, 0x1BD11BDA));
+    uint32_t parity = xored(m, xored(m, key.low, key.high), number(m, key.low, 0x1BD11BDA));
     const uint32_t keys[3] = {key.low, key.high, parity};
     x = (halves){add(m, x.low, keys[0]), add(m, x.high, keys[1])};
     for (int i = 0; i < 5; i++) {
         for (int k = 0; k < 4; k++) {
             x.low = add(m, x.low, x.high);
-            x.high = xor(m, x.low, rotated(m, x.high, by[i % 2][k]));
+            x.high = xored(m, x.low, rotated(m, x.high, by[i % 2][k]));
         }
         x.low = add(m, x.low, keys[(i + 1) % 3]);
         x.high = add(m, x.high, add(m, keys[(i + 2) % 3], number(m, x.high, i + 1)));
@@ -131,36 +129,48 @@ static halves product_of(maker *m, double factor, uint32_t x) {
 static void philox(maker *m, halves key, uint32_t *x) {
     for (int i = 0; i < 10; i++) {
         halves a = product_of(m, 0xD2511F53, x[0]), b = product_of(m, 0xCD9E8D57, x[2]);
-        x[0] = xor(m, xor(m, b.high, x[1]), key.low);
+        x[0] = xored(m, xored(m, b.high, x[1]), key.low);
         x[1] = b.low;
-        x[2] = xor(m, xor(m, a.high, x[3]), key.high);
+        x[2] = xored(m, xored(m, a.high, x[3]), key.high);
         x[3] = a.low;
         key.low = add(m, key.low, number(m, key.low, 0x9E3779B9));
         key.high = add(m, key.high, number(m, key.high, 0xBB67AE85));
     }
 }
 
-/* A count, of 128 bits, gives four words. Its upper half is the third number of the state or,
- * where there are two, the key. */
+/* A count, of 128 bits, gives a block of four words: n blocks from the one of the start on. */
+static void blocks_of(maker *m, uint32_t key, uint32_t start, uint32_t upper, int64_t n,
+                      uint32_t *x) {
+    uint32_t count = count_from(m, start, n);
+    uint32_t carry = compare(m, "LT", count, spread_to(m, start, n));
+    upper = add(m, spread_to(m, upper, n), convert(m, carry, SHOAL_U64));
+    halves low = split(m, count), high = split(m, upper);
+    const uint32_t of_count[PHILOX_WORDS] = {low.low, low.high, high.low, high.high};
+    memcpy(x, of_count, sizeof of_count);
+    philox(m, split(m, spread_to(m, key, n)), x);
+}
+
+/* The parts of each block, one behind the other: as many as the type has elements. */
+static uint32_t in_rows(maker *m, const uint32_t *parts, uint32_t n_parts, int64_t blocks,
+                        const shoal_type *type) {
+    const shoal_type apart = {.rank = 2, .dims = {blocks, 1}};
+    const shoal_type all = row_of(SHOAL_U32, n_parts * blocks);
+    uint32_t y = reshape(m, stack(m, parts, n_parts, &apart), &all);
+    return reshape(m, first_of(m, y, 0, 0, base_type_count(type)), type);
+}
+
+/* The count's upper half is the third number of the state or, where there are two, the key. */
 static uint32_t philox_bits(maker *m, uint32_t state, int64_t words, const shoal_type *type,
                             int64_t *used) {
-    int64_t n = base_type_count(type);
+    uint32_t x[PHILOX_WORDS], parts = PHILOX_WORDS;
     bool is_wide = shoal_dtype_size((shoal_dtype)type->dtype) == 8;
-    *used = n / (is_wide ? 2 : 4) + (n % (is_wide ? 2 : 4) != 0);
-    uint32_t start = element(m, state, 1), upper = element(m, state, words == 3 ? 2 : 0);
-    uint32_t count = count_from(m, start, *used);
-    uint32_t carry = compare(m, "LT", count, spread_to(m, start, *used));
-    upper = add(m, spread_to(m, upper, *used), convert(m, carry, SHOAL_U64));
-    halves low = split(m, count), high = split(m, upper);
-    uint32_t x[PHILOX_WORDS] = {low.low, low.high, high.low, high.high};
-    philox(m, split(m, spread_to(m, element(m, state, 0), *used)), x);
-    uint32_t parts = PHILOX_WORDS;
-    for (uint32_t i = 0; i < 2 && is_wide; i++) x[i] = joined(m, x[2 * i], x[2 * i + 1]);
     if (is_wide) parts = 2;
-    const shoal_type apart = {.rank = 2, .dims = {*used, 1}};
-    const shoal_type all = row_of(SHOAL_U32, parts * *used);
-    uint32_t y = reshape(m, stack(m, x, parts, &apart), &all);
-    return reshape(m, first_of(m, y, 0, 0, n), type);
+    int64_t n = base_type_count(type);
+    *used = n / parts + (n % parts != 0);
+    blocks_of(m, element(m, state, 0), element(m, state, 1), element(m, state, words == 3 ? 2 : 0),
+              *used, x);
+    for (uint32_t i = 0; i < 2 && is_wide; i++) x[i] = joined(m, x[2 * i], x[2 * i + 1]);
+    return in_rows(m, x, parts, *used, type);
 }
 
 /* The key, and the count from which the next numbers come. */
@@ -179,6 +189,46 @@ static uint32_t next_state(maker *m, uint32_t state, int64_t words, int64_t used
 }
 
 /* ---- Shoal's own ---- */
+
+/* Two numbers of a normal distribution of each block, by Box and Muller's method. */
+static void normal_pairs(maker *m, uint32_t *x) {
+    uint32_t u[2];
+    for (int i = 0; i < 2; i++) { /* 53 bits as a number in [0, 1) and (0, 1] */
+        u[i] = joined(m, x[2 * i + 1], x[2 * i]);
+        u[i] = convert(m, two(m, GRAPH_SHIFT_RIGHT_LOGICAL, u[i], number(m, u[i], 11)), SHOAL_F64);
+        u[i] = scaled(m, i ? u[i] : shifted(m, u[i], 1), 0x1p-53);
+    }
+    uint32_t radius = one(m, GRAPH_SQRT, scaled(m, one(m, GRAPH_LOG, u[0]), -2));
+    uint32_t angle = scaled(m, u[1], 2 * M_PI);
+    x[0] = mul(m, radius, one(m, GRAPH_COSINE, angle));
+    x[1] = mul(m, radius, one(m, GRAPH_SINE, angle));
+}
+
+/* As many of the upper bits as the mantissa holds. */
+static uint32_t uniform_of(maker *m, uint32_t bits, uint8_t dtype) {
+    int kept = dtype == SHOAL_F16 ? 11 : dtype == SHOAL_BF16 ? 8 : dtype == SHOAL_F32 ? 24 : 53;
+    int unused = (dtype == SHOAL_F64 ? 64 : 32) - kept;
+    uint32_t upper = two(m, GRAPH_SHIFT_RIGHT_LOGICAL, bits, number(m, bits, unused));
+    return scaled(m, convert(m, upper, dtype), ldexp(1, -kept));
+}
+
+uint32_t hlo_random(maker *m, const char *how, const shoal_type *type, uint32_t seed,
+                    uint32_t stream) {
+    int64_t n = base_type_count(type);
+    if (!n || m->status) return m->status ? 0 : splat(m, *type, 0);
+    bool normal = *how == 'N', is_wide = shoal_dtype_size((shoal_dtype)type->dtype) == 8;
+    uint32_t x[PHILOX_WORDS], parts = normal || is_wide ? 2 : PHILOX_WORDS;
+    int64_t blocks = n / parts + (n % parts != 0);
+    blocks_of(m, seed, splat(m, (shoal_type){.dtype = SHOAL_U64}, 0), stream, blocks, x);
+    if (normal)
+        normal_pairs(m, x);
+    else
+        for (uint32_t i = 0; i < 2 && is_wide; i++) x[i] = joined(m, x[2 * i + 1], x[2 * i]);
+    uint32_t y = in_rows(m, x, parts, blocks, type);
+    if (*how == 'U') return uniform_of(m, y, type->dtype);
+    if (type->dtype == SHOAL_BOOL) y = two(m, GRAPH_AND, y, number(m, y, 1));
+    return convert(m, y, type->dtype);
+}
 
 static uint32_t own(maker *m, const char *how, const shoal_type *type, const uint32_t *seeds,
                     uint32_t n_seeds) {

@@ -349,7 +349,7 @@ static shoal_status word_or_attr(hlo_reader *r, hlo_op *op) {
     const char *from = p->at;
     hlo_text word = {0};
     hlo_attr *value, **at = &op->attrs;
-    if (*from != '-') SHOAL_TRY(hlo_read_word(r, &word));
+    if (*from != '-' && *from != '#') SHOAL_TRY(hlo_read_word(r, &word));
     if (hlo_is(word, "attributes") && parse_take(p, "{")) return hlo_read_attrs(r, "}", at);
     while (*at) at = &(*at)->next;
     if (word.n && parse_take(p, "=")) return hlo_read_value(r, word, at);
@@ -369,6 +369,7 @@ static shoal_status word_or_attr(hlo_reader *r, hlo_op *op) {
 static shoal_status items(hlo_reader *r, hlo_op *op) {
     parse_state *p = &r->p;
     bool takes_one = hlo_is_called(op, "get_tuple_element");
+    bool is_constant = hlo_is_called(op, "constant");
     for (uint32_t others = 0; others <= MAX_ITEMS;) {
         parse_space(p);
         char c = p->at < p->end ? *p->at : 0;
@@ -388,7 +389,7 @@ static shoal_status items(hlo_reader *r, hlo_op *op) {
         } else if (c == '<') {
             p->at++;
             SHOAL_TRY(hlo_skip(r, NULL));
-        } else if (c == '-' || isalnum((unsigned char)c)) {
+        } else if (c == '-' || (c == '#' && is_constant) || isalnum((unsigned char)c)) {
             const char *from = p->at;
             if (hlo_take_word(r, "loc") && parse_ahead(p, '(')) {
                 p->at = from;
@@ -459,17 +460,23 @@ static shoal_status operation(hlo_reader *r, hlo_op **out) {
     parse_space(p);
     op->at = p->at;
     op->line = line_of(r, op->at);
-    if (parse_ahead(p, '"')) {
+    bool is_generic = parse_ahead(p, '"');
+    if (is_generic) {
         SHOAL_TRY(parse_string(p, &op->name));
-        SHOAL_TRY(generic(r, op));
     } else {
         hlo_text word;
         SHOAL_TRY(hlo_read_word(r, &word));
         op->name = base_arena_alloc(&p->arena, word.n + 1);
         if (!op->name) return SHOAL_NO_MEMORY;
         memcpy((char *)op->name, word.at, word.n);
-        SHOAL_TRY(pretty(r, op));
     }
+    bool is_outer = !r->is_within;
+    if (is_outer) {
+        r->is_within = hlo_is_foreign(op->name);
+        r->foreign = r->is_within ? op : NULL;
+    }
+    SHOAL_TRY(is_generic ? generic(r, op) : pretty(r, op));
+    if (is_outer) r->is_within = false;
     *out = op;
     return hlo_skip_place(r);
 }
@@ -493,27 +500,33 @@ static shoal_status resources(hlo_reader *r) {
         SHOAL_TRY(parse_need(p, ":"));
         if (parse_ahead(p, '{')) continue;
         SHOAL_TRY(hlo_read_attr(r, name, &value));
-        value->next = r->resources;
-        r->resources = value;
+        SHOAL_TRY(hlo_add_resource(r, name, value));
     }
     return SHOAL_OK;
 }
 
-/* "#name = value" */
-static shoal_status alias(hlo_reader *r) {
-    hlo_text name;
-    hlo_attr *value;
-    SHOAL_TRY(hlo_read_word(r, &name));
-    SHOAL_TRY(parse_need(&r->p, "="));
-    SHOAL_TRY(hlo_read_attr(r, name, &value));
-    value->next = r->aliases;
-    r->aliases = value;
+static shoal_status all(hlo_reader *r, hlo_op **first) {
+    parse_state *p = &r->p;
+    hlo_op **next = first;
+    for (parse_space(p); p->at < p->end; parse_space(p)) {
+        if (parse_take(p, "{-#")) {
+            SHOAL_TRY(resources(r));
+        } else if (parse_take(p, "#")) {
+            SHOAL_TRY(hlo_read_alias(r, '#'));
+        } else if (parse_take(p, "!")) {
+            SHOAL_TRY(hlo_read_alias(r, '!'));
+        } else {
+            SHOAL_TRY(operation(r, next));
+            next = &(*next)->next;
+        }
+    }
     return SHOAL_OK;
 }
 
+/* An operation of another dialect has a form that nobody here knows: what cannot be read of it, or
+ * of what seems to follow, is due to it. */
 shoal_status hlo_read(hlo_reader *r, hlo_op **first) {
     parse_state *p = &r->p;
-    hlo_op **next = first;
     parse_space(p);
     if (hlo_take_word(r, "HloModule"))
         return base_fail(SHOAL_FORMAT, "this is XLA's HLO; what is read here is StableHLO: that of "
@@ -522,15 +535,11 @@ shoal_status hlo_read(hlo_reader *r, hlo_op **first) {
         return base_fail(SHOAL_FORMAT, "this is MLIR's bytecode; what is read here is its text: "
                                        "write it again with mlir-opt, or as_text() in JAX, or "
                                        "have Python do so: shoal.stablehlo.load(...).save(...)");
-    for (parse_space(p); p->at < p->end; parse_space(p)) {
-        if (parse_take(p, "{-#")) {
-            SHOAL_TRY(resources(r));
-        } else if (parse_take(p, "#")) {
-            SHOAL_TRY(alias(r));
-        } else {
-            SHOAL_TRY(operation(r, next));
-            next = &(*next)->next;
-        }
+    shoal_status status = all(r, first);
+    if (status == SHOAL_FORMAT && r->foreign) {
+        base_fail(status, "'%.64s': %s", r->foreign->name, HLO_FOREIGN);
+        return parse_at_place(p, r->foreign->at, status);
     }
-    return SHOAL_OK;
+    if (status == SHOAL_OK || !strncmp(shoal_error_message(), "line ", 5)) return status;
+    return parse_at_place(p, p->at, status);
 }

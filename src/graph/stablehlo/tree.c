@@ -26,6 +26,15 @@ bool hlo_is(hlo_text text, const char *word) {
     return strlen(word) == text.n && !memcmp(text.at, word, text.n);
 }
 
+bool hlo_is_foreign(const char *name) {
+    static const char *const known[] = {"stablehlo.",  "mhlo.",          "chlo.",
+                                        "func.",       "builtin.",       "sdy.",
+                                        "ml_program.", "arith.constant", "tensor.cast"};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (!strncmp(name, known[i], strlen(known[i]))) return false;
+    return strchr(name, '.') != NULL;
+}
+
 char *hlo_copy(hlo_text text, char *out, size_t room) {
     size_t n = text.n < room ? text.n : room - 1;
     if (n) memcpy(out, text.at, n);
@@ -125,13 +134,82 @@ shoal_status hlo_skip_place(hlo_reader *r) {
     return hlo_skip(r, NULL);
 }
 
+/* ---- aliases: they are defined before they are used ---- */
+
+typedef struct alias {
+    hlo_text name;
+    char sign;
+    hlo_type type;   /* of '!' */
+    hlo_attr *value; /* of '#', and of RESOURCE */
+} alias;
+
+enum { RESOURCE = '{' };
+
+static alias *find_alias(const hlo_reader *r, char sign, hlo_text name, uint64_t *key) {
+    alias *a;
+    *key = base_hash(name.at, name.n) + (unsigned char)sign;
+    while ((a = base_map_get(&r->aliases, *key)) &&
+           (a->sign != sign || a->name.n != name.n || memcmp(a->name.at, name.at, name.n)))
+        ++*key;
+    return a;
+}
+
+shoal_status hlo_read_alias(hlo_reader *r, char sign) {
+    parse_state *p = &r->p;
+    uint64_t key;
+    alias *a = base_arena_alloc(&p->arena, sizeof *a);
+    if (!a) return SHOAL_NO_MEMORY;
+    a->sign = sign;
+    SHOAL_TRY(hlo_read_word(r, &a->name));
+    if (find_alias(r, sign, a->name, &key)) {
+        char name[64];
+        base_fail(SHOAL_FORMAT, "the alias %c%s is defined twice", sign,
+                  hlo_copy(a->name, name, sizeof name));
+        return parse_at_place(p, a->name.at - 1, SHOAL_FORMAT);
+    }
+    SHOAL_TRY(parse_need(p, "="));
+    SHOAL_TRY(sign == '!' ? hlo_read_type(r, &a->type) : hlo_read_attr(r, a->name, &a->value));
+    return base_map_set(&r->aliases, key, a);
+}
+
+shoal_status hlo_add_resource(hlo_reader *r, hlo_text name, hlo_attr *value) {
+    uint64_t key;
+    alias *a = find_alias(r, RESOURCE, name, &key);
+    if (!a) {
+        const alias new = {.name = name, .sign = RESOURCE};
+        a = base_arena_copy(&r->p.arena, &new, sizeof new);
+        if (!a) return SHOAL_NO_MEMORY;
+        SHOAL_TRY(base_map_set(&r->aliases, key, a));
+    }
+    a->value = value;
+    return SHOAL_OK;
+}
+
+const hlo_attr *hlo_find_resource(const hlo_reader *r, hlo_text name) {
+    uint64_t key;
+    const alias *a = find_alias(r, RESOURCE, name, &key);
+    return a ? a->value : NULL;
+}
+
+/* An item of a list stands for no other list: such lists could be as long as they like. */
+static void follow_alias(const hlo_reader *r, hlo_attr *attr) {
+    uint64_t key;
+    const alias *a = find_alias(r, '#', attr->text, &key);
+    if (!a || (!attr->name.n && a->value->items)) return;
+    attr->kind = a->value->kind;
+    attr->text = a->value->text;
+    attr->items = a->value->items;
+    attr->type = a->value->type;
+}
+
 /* ---- types ---- */
 
 /* "4x?x" in front of the element type. */
 static shoal_status dimensions(hlo_reader *r, shoal_type *type, bool *known) {
     parse_state *p = &r->p;
     while (p->at < p->end && (isdigit((unsigned char)*p->at) || *p->at == '?')) {
-        if (type->rank == SHOAL_MAX_RANK) return parse_fail(p, "the rank is over 8");
+        if (type->rank == SHOAL_MAX_RANK)
+            return parse_fail(p, "a tensor of Shoal's has at most 8 dimensions");
         int64_t *dim = &type->dims[type->rank++];
         if (*p->at == '?') {
             p->at++;
@@ -157,6 +235,10 @@ static shoal_status tensor_type(hlo_reader *r, hlo_type *out) {
     SHOAL_TRY(hlo_skip(r, &rest));
     const char *comma = memchr(element, ',', rest.n); /* what follows is an encoding */
     hlo_text name = {element, comma ? (size_t)(comma - element) : rest.n};
+    uint64_t key;
+    const alias *a =
+        *element == '!' ? find_alias(r, '!', (hlo_text){element + 1, name.n - 1}, &key) : NULL;
+    if (a) name = a->type.text;
     for (int i = 0; i < SHOAL_DTYPE_COUNT && !out->tensor; i++) {
         out->tensor = hlo_is(name, base_dtype_mlir((shoal_dtype)i));
         out->type.dtype = (uint8_t)i;
@@ -171,9 +253,23 @@ static shoal_status tensor_type(hlo_reader *r, hlo_type *out) {
     return status == SHOAL_OK ? SHOAL_OK : parse_at_place(p, from, status);
 }
 
+/* The name of an alias, as it has neither a dot nor brackets behind. */
+static shoal_status type_of_alias(hlo_reader *r, hlo_text name, hlo_type *out) {
+    uint64_t key;
+    char text[64];
+    const alias *a = find_alias(r, '!', name, &key);
+    if (a) {
+        *out = a->type;
+        return SHOAL_OK;
+    }
+    base_fail(SHOAL_FORMAT, "the type !%s is not defined before",
+              hlo_copy(name, text, sizeof text));
+    return parse_at_place(&r->p, name.at - 1, SHOAL_FORMAT);
+}
+
 shoal_status hlo_read_type(hlo_reader *r, hlo_type *out) {
     parse_state *p = &r->p;
-    hlo_text ignored;
+    hlo_text word;
     *out = (hlo_type){0};
     parse_space(p);
     const char *from = p->at;
@@ -189,14 +285,17 @@ shoal_status hlo_read_type(hlo_reader *r, hlo_type *out) {
             hlo_leave(r);
         }
     } else {
-        parse_take(p, "!");
-        SHOAL_TRY(hlo_read_word(r, &ignored));
+        bool is_marked = parse_take(p, "!");
+        SHOAL_TRY(hlo_read_word(r, &word));
         if (p->at < p->end && *p->at == '<') {
             p->at++;
-            SHOAL_TRY(hlo_is(ignored, "tensor") ? tensor_type(r, out) : hlo_skip(r, NULL));
+            SHOAL_TRY(hlo_is(word, "tensor") ? tensor_type(r, out) : hlo_skip(r, NULL));
+        } else if (is_marked && !memchr(word.at, '.', word.n)) {
+            SHOAL_TRY(type_of_alias(r, word, out));
         }
     }
-    out->text = (hlo_text){from, (size_t)(p->at - from)};
+    out->at = from;
+    if (!out->text.n) out->text = (hlo_text){from, (size_t)(p->at - from)};
     return SHOAL_OK;
 }
 
@@ -353,6 +452,10 @@ shoal_status hlo_read_value(hlo_reader *r, hlo_text name, hlo_attr **out) {
     attr->name = name;
     *out = attr;
     SHOAL_TRY(bare(r, attr));
+    if (attr->kind == HLO_ALIAS) {
+        follow_alias(r, attr);
+        return SHOAL_OK;
+    }
     return attr->kind == HLO_LIST ? products(r, attr) : SHOAL_OK;
 }
 

@@ -6,6 +6,8 @@
 
 #include "graph/parse.h"
 
+#include "base/map.h"
+
 enum { HLO_MAX_NESTING = 32, HLO_MAX_BODIES = 1024 };
 
 typedef struct hlo_text {
@@ -17,7 +19,8 @@ typedef struct hlo_text {
 typedef struct hlo_type {
     shoal_type type; /* a dimension of -1 is not known */
     bool tensor;
-    hlo_text text;
+    hlo_text text;  /* where an alias stands for it, that of the alias's definition */
+    const char *at; /* its place */
 } hlo_type;
 
 typedef enum hlo_kind {
@@ -28,7 +31,7 @@ typedef enum hlo_kind {
     HLO_SYMBOL,   /* @f: text is f */
     HLO_DENSE,    /* dense<...>: what is between the brackets */
     HLO_RESOURCE, /* dense_resource<name> */
-    HLO_ALIAS,    /* #name */
+    HLO_ALIAS,    /* #name, which no alias of the text is called */
     HLO_OTHER,    /* anything that nobody here looks into */
 } hlo_kind;
 
@@ -82,15 +85,16 @@ typedef struct hlo_op {
 
 typedef struct hlo_reader {
     parse_state p;
-    hlo_attr *aliases;   /* by their names */
-    hlo_attr *resources; /* of dialect_resources: names and strings */
-    uint32_t depth;      /* of lists and regions */
-    const char *line_at; /* up to where lines are counted; NULL: the text's begin */
-    size_t lines;        /* line breaks up to there */
+    base_map aliases;      /* hash of a name and its sign -> what it stands for; also resources */
+    uint32_t depth;        /* of lists and regions */
+    const char *line_at;   /* up to where lines are counted; NULL: the text's begin */
+    size_t lines;          /* line breaks up to there */
+    const hlo_op *foreign; /* the last operation that is none of StableHLO's, if none followed it */
+    bool is_within;        /* it is being read */
 } hlo_reader;
 
 /* Reads all of the text: the operations outside of any other, one after the other. What it makes is
- * of the reader's arena. */
+ * of the reader's arena; its map is the caller's to free, also after a failure. */
 shoal_status hlo_read(hlo_reader *r, hlo_op **first) SHOAL_CHECK_RESULT;
 
 /* ---- of tree.c ---- */
@@ -102,6 +106,10 @@ shoal_status hlo_grow(hlo_reader *r, void **data, size_t count, size_t *room,
     hlo_grow(r, (void **)&(list)->data, (list)->count, &(list)->room, sizeof *(list)->data)
 
 bool hlo_is(hlo_text text, const char *word);
+/* Whether an operation's name is that of a dialect that nobody here knows. */
+bool hlo_is_foreign(const char *name);
+#define HLO_FOREIGN                                                                                \
+    "this is no operation of StableHLO; only programs of StableHLO, CHLO and func are imported"
 /* Whether it is the operation `name` of a dialect, whichever that is. */
 bool hlo_is_called(const hlo_op *op, const char *name);
 /* Copies a piece of text into `out`, cut off where it is longer. Returns out. */
@@ -115,10 +123,16 @@ bool hlo_take_word(hlo_reader *r, const char *word);
 shoal_status hlo_skip(hlo_reader *r, hlo_text *inside) SHOAL_CHECK_RESULT;
 shoal_status hlo_read_type(hlo_reader *r, hlo_type *out) SHOAL_CHECK_RESULT;
 shoal_status hlo_read_value(hlo_reader *r, hlo_text name, hlo_attr **out) SHOAL_CHECK_RESULT;
-/* A value, and the type behind a colon. */
+/* A value, and the type behind a colon. An alias is read as what it stands for. */
 shoal_status hlo_read_attr(hlo_reader *r, hlo_text name, hlo_attr **out) SHOAL_CHECK_RESULT;
 /* "name = value, name, ..." up to `close`; appended to the list. */
 shoal_status hlo_read_attrs(hlo_reader *r, const char *close, hlo_attr **list) SHOAL_CHECK_RESULT;
+/* "#name = value" or "!name = type", behind the sign. */
+shoal_status hlo_read_alias(hlo_reader *r, char sign) SHOAL_CHECK_RESULT;
+/* A string of dialect_resources, which may be there several times: the last one counts. */
+shoal_status hlo_add_resource(hlo_reader *r, hlo_text name, hlo_attr *value) SHOAL_CHECK_RESULT;
+/* NULL when there is none. */
+const hlo_attr *hlo_find_resource(const hlo_reader *r, hlo_text name);
 /* Letters, digits, '_', '.' and '$'. */
 shoal_status hlo_read_word(hlo_reader *r, hlo_text *out) SHOAL_CHECK_RESULT;
 /* "%name" without the sign. */

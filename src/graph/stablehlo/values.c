@@ -19,13 +19,7 @@ shoal_status hlo_need(const hlo_call *c, uint32_t inputs, uint32_t outputs) {
 
 const hlo_attr *hlo_attr_of(const hlo_call *c, const char *name, const char *pretty) {
     const hlo_attr *attr = hlo_find(c->op->attrs, name);
-    if (!attr && pretty) attr = hlo_find(c->op->attrs, pretty);
-    if (attr && attr->kind == HLO_ALIAS) {
-        char alias[64];
-        const hlo_attr *behind = hlo_find(c->s->in->r.aliases, hlo_copy(attr->text, alias, 64));
-        if (behind) return behind;
-    }
-    return attr;
+    return attr || !pretty ? attr : hlo_find(c->op->attrs, pretty);
 }
 
 static shoal_status number(const hlo_call *c, hlo_text text, int64_t *out) {
@@ -149,9 +143,8 @@ static shoal_status from_hex(const hlo_call *c, hlo_text hex, size_t skipped,
 static shoal_status from_resource(const hlo_call *c, const hlo_attr *attr, const shoal_type *type,
                                   const void **data, size_t *bytes) {
     char name[64];
-    for (const hlo_attr *r = c->s->in->r.resources; r; r = r->next)
-        if (r->name.n == attr->text.n && !memcmp(r->name.at, attr->text.at, r->name.n))
-            return from_hex(c, r->text, 4, type, data, bytes);
+    const hlo_attr *found = hlo_find_resource(&c->s->in->r, attr->text);
+    if (found) return from_hex(c, found->text, 4, type, data, bytes);
     return hlo_fail(c, "dense_resource<%s> is not among the dialect_resources at the end",
                     hlo_copy(attr->text, name, sizeof name));
 }
@@ -181,13 +174,42 @@ shoal_status hlo_elements(const hlo_call *c, const hlo_attr *attr, const shoal_t
 
 /* ---- types ---- */
 
+/* Why there are no tensors of such elements, by how their name begins. */
+static const struct {
+    const char *element, *why;
+} lacking[] = {
+    {"complex<", "there are no complex numbers; carry the two parts as two tensors"},
+    {"!quant.", "there are no quantized types of MLIR; write scale and offset as operations"},
+    {"i", "integers have 8, 16, 32 or 64 bits"},
+    {"si", "integers have 8, 16, 32 or 64 bits"},
+    {"ui", "integers have 8, 16, 32 or 64 bits"},
+    {"f", "floating types are f16, bf16, f32 and f64"},
+    {"tf", "floating types are f16, bf16, f32 and f64"},
+    {"*", "its rank has to be known"},
+};
+
+shoal_status hlo_refuse_type(const hlo_call *c, const char *at, const hlo_type *type) {
+    static const char tensor[] = "tensor<";
+    char text[96];
+    hlo_copy(type->text, text, sizeof text);
+    const char *why = "it is no tensor", *element = text;
+    if (!strncmp(text, tensor, sizeof tensor - 1)) {
+        why = "there are no such elements";
+        element += sizeof tensor - 1;
+        while (strchr("0123456789?x", *element) && *element) element++;
+    }
+    for (size_t i = 0; i < sizeof lacking / sizeof *lacking && element != text; i++)
+        if (!strncmp(element, lacking[i].element, strlen(lacking[i].element))) {
+            why = lacking[i].why;
+            break;
+        }
+    return hlo_fail_at(c, at, "%s is no type of Shoal's: %s", text, why);
+}
+
 shoal_status hlo_stated(const hlo_call *c, uint32_t output, shoal_type *out) {
     if (!c->types || output >= c->n_out) return hlo_fail(c, "the type of its result is not stated");
     const hlo_type *type = &c->types[output];
-    char text[96];
-    if (!type->tensor)
-        return hlo_fail(c, "%s is no type of tensors that there are here",
-                        hlo_copy(type->text, text, sizeof text));
+    if (!type->tensor) return hlo_refuse_type(c, c->op->at, type);
     *out = type->type;
     return SHOAL_OK;
 }
