@@ -218,6 +218,16 @@ hub_value *value_of(const pool *p, uint64_t k) {
     return value;
 }
 
+hub_peer *client_of(const pool *p) { return base_map_get(&p->h->sessions, p->sessions[0]); }
+
+uint32_t check(graph *g, const char *line, uint32_t x) {
+    ok(graph_at(g, line, NULL));
+    uint32_t checked = test_add(g, GRAPH_IN_RANGE, VALUES(x),
+                                ATTRS(INTS(START_INDICES, 0), INTS(LIMIT_INDICES, 9)));
+    ok(graph_at(g, NULL, NULL));
+    return checked;
+}
+
 void negates(uint32_t n, shoal_dtype dtype, base_str *out) {
     graph *g;
     uint32_t inputs[TEST_ALL];
@@ -294,7 +304,7 @@ void fail_first(pool *p, shoal_status status, const char *message) {
 void finish_all(pool *p) {
     for (int i = 0; i < 100 && p->h->first; i++) finish_oldest(p);
     assert_null(p->h->first);
-    assert_int_equal(((hub_peer *)base_map_get(&p->h->sessions, p->sessions[0]))->waiting, 0);
+    assert_int_equal(client_of(p)->waiting, 0);
 }
 
 void assert_failed(const pool *p, uint64_t k, uint32_t n, const char *which) {

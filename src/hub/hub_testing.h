@@ -72,6 +72,10 @@ hub_peer *of_another(pool *p, int member, uint8_t user);
 
 uint64_t number_of(const pool *p, uint64_t k);
 hub_value *value_of(const pool *p, uint64_t k);
+/* Its session, as the hub knows it. */
+hub_peer *client_of(const pool *p);
+/* x, once it has been checked that all of it lies in 0 to 8, at a line or (NULL) at none. */
+uint32_t check(graph *g, const char *line, uint32_t x);
 /* Its inputs, negated each, and the sum of the first and the last. */
 void negates(uint32_t n, shoal_dtype dtype, base_str *out);
 /* Program k of values, of which `upload` comes with it (0: none), makes n values from k on. rounds:

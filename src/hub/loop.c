@@ -423,17 +423,17 @@ static bool shorten_unseen(hub *h, uint32_t session) {
 /* Whether there was any. All are dropped before others are begun anew, once for all of them. */
 static bool drop_unneeded(hub *h, uint32_t session) {
     instances list = {0};
-    bool listed = true, dropped = false, due = false, moved = false;
+    bool can = true, dropped = false, due = false, moved = false;
     for (hub_instance *i = h->first; i; i = i->next)
-        if (i->session == session && i->record) listed &= base_vec_push(&list, i);
-    if (listed) find_unneeded(&list, MOST_DECODED);
-    if (listed && !can_begin_anew(h, &list)) {
+        if (i->session == session && i->record) can &= base_vec_push(&list, i);
+    if (can) find_unneeded(&list, MOST_DECODED);
+    if (can && !can_begin_anew(h, &list)) {
         find_unneeded(&list, 0);
-        listed = can_begin_anew(h, &list); /* who is to move in with another needs no part */
+        can = can_begin_anew(h, &list); /* also for what only came with what is dropped */
     }
     /* With a loop fails what reads it, which nobody needs either. */
-    for (size_t k = 0; listed && k < list.count; k++) list.data[k]->quiet |= list.data[k]->unneeded;
-    for (size_t k = 0; listed && k < list.count; k++) {
+    for (size_t k = 0; can && k < list.count; k++) list.data[k]->quiet |= list.data[k]->unneeded;
+    for (size_t k = 0; can && k < list.count; k++) {
         hub_instance *i = list.data[k];
         bool drops = i->unneeded && may_go_on(i);
         if (!drops && !i->shed && !reads_dropped(i)) continue;
@@ -448,7 +448,7 @@ static bool drop_unneeded(hub *h, uint32_t session) {
         dropped = true;
     }
     if (due) hub_rerun_concerned(h, SHOAL_INTERRUPTED, UNHELD, moved);
-    for (size_t k = 0; listed && k < list.count; k++)
+    for (size_t k = 0; can && k < list.count; k++)
         list.data[k]->quiet &= list.data[k]->status != SHOAL_OK;
     free(list.data);
     return dropped;

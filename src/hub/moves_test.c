@@ -5,8 +5,6 @@
 
 enum { N = 1 << 17, X = 100, BYTES = N * 4 };
 
-static hub_peer *client_of(const pool *p) { return base_map_get(&p->h->sessions, p->sessions[0]); }
-
 /* What lies in the client's memory: values, and copies of others. */
 static uint64_t at_client(const pool *p) {
     const hub_peer *client = client_of(p);

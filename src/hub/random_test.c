@@ -57,21 +57,9 @@ static hub_value *find(const run *r, uint32_t k) {
     return base_map_get(&r->p->h->values, number_of(r->p, BASE + k));
 }
 
-static hub_peer *client_of(const run *r) {
-    return base_map_get(&r->p->h->sessions, r->p->sessions[0]);
-}
-
 /* ---- programs ---- */
 
 static const shoal_type TYPE = {.dtype = SHOAL_I64, .rank = 1, .dims = {N}};
-
-static uint32_t check(graph *g, const char *line, uint32_t x) {
-    ok(graph_at(g, line, NULL));
-    uint32_t checked = test_add(g, GRAPH_IN_RANGE, VALUES(x),
-                                ATTRS(INTS(START_INDICES, 0), INTS(LIMIT_INDICES, 9)));
-    ok(graph_at(g, NULL, NULL));
-    return checked;
-}
 
 /* bodies: two, to be destroyed after the graph. */
 static uint32_t endless(graph *g, uint32_t x, graph **bodies) {
@@ -277,7 +265,7 @@ static void submit_some(run *r, form_kind kind, const uint32_t *of, uint32_t n, 
     r->submissions++;
     deliver(r->p, 0, SHOAL__KIND__SUBMIT, &submit.base);
     base_str_fini(&text);
-    if (!client_of(r)) wrong(r, "refused: %s", r->p->reason);
+    if (!client_of(r->p)) wrong(r, "refused: %s", r->p->reason);
 }
 
 static void submit_any(run *r) {
@@ -523,8 +511,8 @@ static void settle(run *r) {
         show(r);
         wrong(r, "something does not end");
     }
-    assert_int_equal(client_of(r)->waiting, 0);
-    assert_int_equal(client_of(r)->queued, 0);
+    assert_int_equal(client_of(r->p)->waiting, 0);
+    assert_int_equal(client_of(r->p)->queued, 0);
     if (r->p->outcomes - r->p->parts != r->submissions)
         wrong(r, "%zu of %u outcomes", r->p->outcomes - r->p->parts, r->submissions);
 }
@@ -606,7 +594,7 @@ static void close_down(run *r) {
     drop_all(r, false);
     finish_what_ends(r);
     drop_programs(r);
-    const hub_peer *client = client_of(r);
+    const hub_peer *client = client_of(r->p);
     assert_int_equal(client->kept, 0);
     assert_int_equal(client->records, 0);
     assert_int_equal(client->replay_ns, 0);
@@ -623,7 +611,7 @@ static void run_one(uint64_t seed) {
                .dice = seed * 0x9E3779B97F4A7C15 + 1,
                .mode = (mode)(seed % MODES)};
     for (int i = 0; i < 8; i++) roll(r, 2);
-    client_of(r)->spare = r->mode == CALM ? ROOM : roll(r, 2) * ROOM;
+    client_of(r->p)->spare = r->mode == CALM ? ROOM : roll(r, 2) * ROOM;
     for (uint32_t m = 0; m < MEMBERS; m++)
         for (uint32_t s = 0; s < r->p->h->peers.data[m]->n_slots; s++)
             r->p->h->peers.data[m]->slots[s]->memory = ROOM;

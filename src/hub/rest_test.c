@@ -5,14 +5,6 @@
 
 enum { N = TEST_N, ALL = TEST_ALL };
 
-static uint32_t check(graph *g, const char *line, uint32_t x) {
-    ok(graph_at(g, line, NULL));
-    uint32_t checked = test_add(g, GRAPH_IN_RANGE, VALUES(x),
-                                ATTRS(INTS(START_INDICES, 0), INTS(LIMIT_INDICES, 9)));
-    ok(graph_at(g, NULL, NULL));
-    return checked;
-}
-
 /* Of indices: as they are, doubled; checked at line 1, or at none; checked at line 2; and at both.
  */
 static void checks(bool lines, base_str *out) {

@@ -69,8 +69,7 @@ uint32_t hlo_digamma(maker *m, uint32_t x) {
     uint32_t angle = scaled(m, part, M_PI);
     uint32_t mirrored =
         sub(m, y, over(m, scaled(m, one(m, GRAPH_COSINE, angle), M_PI), one(m, GRAPH_SINE, angle)));
-    uint32_t whole = compare(m, "EQ", x, one(m, GRAPH_FLOOR, x));
-    uint32_t pole = two(m, GRAPH_AND, whole, compare(m, "LE", x, number(m, x, 0)));
+    uint32_t pole = both(m, is_whole(m, x), compare(m, "LE", x, number(m, x, 0)));
     return choose(m, pole, number(m, x, NAN), choose(m, below, mirrored, y));
 }
 
