@@ -98,6 +98,22 @@ def test_a_dispatcher_and_a_worker_in_threads():
         Worker("w", "numpy").connect_to_dispatcher("localhost", 9, wait=0.2)
 
 
+def test_a_dispatcher_that_answers_is_running(monkeypatch):
+    from gt.dispatcher import dispatcher as module
+
+    def made_slowly(*words):
+        process = shoal.program.Process(*words)
+        time.sleep(0.5)  # the thread that starts it is late; its hub answers meanwhile
+        return process
+    monkeypatch.setattr(module, "Process", made_slowly)
+    dispatcher, threads = system(PORT + 2, 1, "numpy")
+    assert dispatcher.running
+    dispatcher.stop()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+
+
 def test_client_of_the_package(four):
     assert gt._client is None and not gt._connected
     gt.connect(f"localhost:{four}")

@@ -23,8 +23,12 @@ class Dispatcher:
         with self._guard:
             if self.running:
                 raise RuntimeError(f"the dispatcher at {self.host}:{self.port} runs already")
-            self._process = process = Process(words, print if self.console_log else None)
-            self.running = True
+            self.running = True  # before the hub answers: whoever reaches it finds this true
+            try:
+                self._process = process = Process(words, print if self.console_log else None)
+            except BaseException:
+                self.running = False
+                raise
         code = process.wait()
         with self._guard:
             stopped, self.running = not self.running, False
