@@ -310,10 +310,12 @@ static uint32_t find_held(const hub_instance *instance, bool *held) {
     return n;
 }
 
-/* Whether it may be under way for something that it could begin anew without: a loop could not. */
+/* Whether it may be under way for something that it could begin anew without: a loop could not, nor
+ * what is made again by itself. What is made again beside the run that is awaited begins anew with
+ * that. */
 static bool may_do_with_less(const hub_instance *i) {
     bool waits = i->program->unbounded;
-    if (i->status != SHOAL_OK || i->purpose != HUB_ASKED || i->program->loops) return false;
+    if (i->status != SHOAL_OK || !i->record->awaited || i->program->loops) return false;
     for (uint32_t n = 0; n < i->record->n_inputs && !waits; n++)
         waits = !i->record->inputs[n]->counted;
     return waits;
@@ -333,7 +335,7 @@ static void note_needed(hub_instance *i, size_t *budget) {
     bool goes_on = true;
     if (*budget && n_held && n_held < record->n_outputs && may_do_with_less(i))
         reads = hub_rest_reads(record->program, held, budget, &goes_on);
-    i->shed = i->program->unbounded && !goes_on;
+    i->record->shed |= i->purpose == HUB_ASKED && i->program->unbounded && !goes_on;
     for (uint32_t n = 0; n < record->n_inputs; n++)
         record->inputs[n]->needed |= !i->unneeded && (!reads || reads[n]);
     free(held);
@@ -342,7 +344,7 @@ static void note_needed(hub_instance *i, size_t *budget) {
 static void forget_marks(const instances *list) {
     for (size_t k = 0; k < list->count; k++) {
         hub_record *record = list->data[k]->record;
-        record->read = false;
+        record->read = record->awaited = record->shed = false;
         for (uint32_t n = 0; n < record->n_inputs; n++) {
             record->inputs[n]->reads = 0;
             record->inputs[n]->needed = record->inputs[n]->anew = false;
@@ -363,6 +365,7 @@ static void find_unneeded(const instances *list, size_t budget) {
         for (uint32_t n = 0; n < record->n_inputs; n++)
             record->inputs[n]->reads += !record->read; /* it may be made again meanwhile */
         record->read = true;
+        record->awaited |= list->data[k]->purpose == HUB_ASKED && hub_instance_runs(list->data[k]);
     }
     for (size_t k = list->count; k-- > 0;) {
         hub_instance *i = list->data[k];
@@ -377,7 +380,7 @@ static bool can_begin_anew(const hub *h, const instances *list) {
     for (size_t k = 0; k < list->count; k++) {
         const hub_instance *i = list->data[k];
         const hub_record *record = i->record;
-        bool drops = i->unneeded && may_go_on(i), anew = i->shed;
+        bool drops = i->unneeded && may_go_on(i), anew = record->shed;
         for (uint32_t n = 0; n < record->n_inputs; n++) anew |= record->inputs[n]->anew;
         if (!drops && !anew) continue;
         for (uint32_t n = 0; !i->unneeded && n < record->n_inputs; n++) {
@@ -436,7 +439,7 @@ static bool drop_unneeded(hub *h, uint32_t session) {
     for (size_t k = 0; can && k < list.count; k++) {
         hub_instance *i = list.data[k];
         bool drops = i->unneeded && may_go_on(i);
-        if (!drops && !i->shed && !reads_dropped(i)) continue;
+        if (!drops && !i->record->shed && !reads_dropped(i)) continue;
         if (drops && is_idle(i))
             i->concerned = true; /* its results have not failed */
         else if (drops)

@@ -203,7 +203,9 @@ typedef struct hub_record {
     hub_value **outputs; /* NULL: nobody needs it any more */
     uint64_t ns;         /* that it took */
     bool wanted;         /* to be run again: while a way back is looked for */
-    bool read;           /* while loops are looked through: what it reads has been counted */
+    bool read;           /* while loops are looked through: what it reads has been counted, */
+    bool awaited;        /* whether the run that its client awaits is under way, */
+    bool shed;           /* and begins anew without what in it may have no end */
     bool bound;          /* what it makes is bound, and not made again */
     bool adopted;        /* what it makes may be made again by it */
     struct hub_record *next_dying;
@@ -254,8 +256,7 @@ typedef struct hub_instance {
     int64_t blocked; /* since when it has waited for memory; 0: it has not */
     bool concerned;  /* by what was lost or has failed in this event */
     bool doubted;    /* it failed where one member could not reach another: see doubt.c */
-    bool unneeded;   /* while loops are looked through: nobody can ever see what comes of it, */
-    bool shed;       /* or of all in it that may have no end */
+    bool unneeded;   /* while loops are looked through: nobody can ever see what comes of it */
     bool quiet;      /* its failure is nobody's concern: the client is told that it is over */
     uint32_t n_parts, n_waiting;
     hub_part *parts;
