@@ -568,6 +568,17 @@ char *hub_instance_stamp(const hub_instance *instance, const char *message) {
     return text ? text : strdup(message);
 }
 
+/* What is made again of a program while the run that its client awaits is under way, as that had
+ * been given away: the results are the same ones, and fail alike. */
+static bool fail_made_again(hub *h, const hub_instance *awaited, shoal_status status,
+                            const char *text) {
+    bool due = false;
+    for (hub_instance *i = h->first; i; i = i->next)
+        if (i->record == awaited->record && i->purpose == HUB_REMADE && i->status == SHOAL_OK)
+            due |= hub_instance_fail_only(h, i, status, text ? text : "no memory");
+    return due;
+}
+
 bool hub_instance_fail_only(hub *h, hub_instance *instance, shoal_status status,
                             const char *message) {
     if (instance->status != SHOAL_OK) { /* the first cause stays */
@@ -583,6 +594,7 @@ bool hub_instance_fail_only(hub *h, hub_instance *instance, shoal_status status,
     base_map lost;
     base_map_init(&lost);
     bool listed = list_lost(instance, &lost), whole = !listed || status == SHOAL_LOST;
+    if (instance->purpose == HUB_ASKED) due |= fail_made_again(h, instance, status, text);
     for (hub_instance *i = instance->next; i; i = i->next) {
         if (i->status != SHOAL_OK || i->session != instance->session) continue;
         if (listed && !reads(i, &lost)) continue;

@@ -385,7 +385,8 @@ static bool can_begin_anew(const hub *h, const instances *list) {
         if (!drops && !anew) continue;
         for (uint32_t n = 0; !i->unneeded && n < record->n_inputs; n++) {
             hub_value *value = record->inputs[n];
-            if (value->absent && !value->anew && !hub_can_recover(h, value)) return false;
+            bool gone = value->needed && value->absent && !value->anew;
+            if (gone && !hub_can_recover(h, value)) return false;
         }
         for (uint32_t o = 0; o < record->n_outputs; o++) i->outputs[o]->anew = true;
         for (uint32_t m = 0; i->variant && m < i->variant->n_moved; m++)

@@ -15,10 +15,13 @@ typedef enum form_kind { IOTA, NEGATES, CHECKS, ENDLESS, LOOP } form_kind;
 typedef struct thing {
     bool held, failed, endless;
     bool may;           /* have failed: it is gone, or what failed is not known to concern it */
+    bool lost;          /* it is not there, and cannot be made again, */
+    uint32_t why;       /* for this failure of what it derives from */
     bool upload, known; /* the hub has heard of it */
     uint32_t cause;     /* the failure that it is known to have had; 0: none */
     uint32_t of[TEST_ALL], n_of;
-    uint32_t line; /* bits: the checks within its program that it derives from */
+    uint32_t with[TEST_ALL], n_with; /* all that its program reads: it is made again whole */
+    uint32_t line;                   /* bits: the checks within its program that it derives from */
 } thing;
 
 typedef struct told {
@@ -132,14 +135,18 @@ static void build(form_kind kind, uint32_t n, base_str *text, form *f) {
 
 /* ---- what the model says ---- */
 
-static bool reads_failed(const run *r, const thing *t, uint32_t *cause) {
-    for (uint32_t i = 0; i < t->n_of; i++) {
-        const thing *of = &r->things[t->of[i]];
-        if (!of->failed && !of->cause && !of->may) continue;
-        *cause = of->cause;
+static bool any_failed(const run *r, const uint32_t *list, uint32_t n, uint32_t *cause) {
+    for (uint32_t i = 0; i < n; i++) {
+        const thing *of = &r->things[list[i]];
+        if (!of->failed && !of->cause && !of->may && !of->lost) continue;
+        *cause = of->lost ? of->why : of->cause;
         return true;
     }
     return false;
+}
+
+static bool reads_failed(const run *r, const thing *t, uint32_t *cause) {
+    return any_failed(r, t->of, t->n_of, cause);
 }
 
 static bool derives_endless(const run *r, uint32_t k) {
@@ -164,12 +171,13 @@ static void look(run *r, bool may_fail) {
         const hub_value *v = find(r, k);
         uint32_t cause = 0;
         if (t->held && !v && (t->known || !t->upload)) wrong(r, "value %u is not there", k);
+        t->lost = (!v || v->absent) && any_failed(r, t->with, t->n_with, &t->why);
         /* What fails and nobody holds is gone at once, and who reads it fails as well. */
         t->may |= !v && reads_failed(r, t, &cause);
         if (t->failed || !v || v->status == SHOAL_OK) continue;
-        bool why = t->cause || t->may || reads_failed(r, t, &cause) ||
+        bool why = t->cause || t->may || t->lost || reads_failed(r, t, &cause) ||
                    (!t->held && v->status == SHOAL_INTERRUPTED);
-        if (!t->cause) t->cause = cause;
+        if (!t->cause) t->cause = cause ? cause : t->why;
         t->failed = true;
         if (why || !t->held) continue;
         if (r->lost && r->mode != CALM && v->status == SHOAL_LOST) continue;
@@ -244,6 +252,7 @@ static void submit_some(run *r, form_kind kind, const uint32_t *of, uint32_t n, 
         *t = (thing){.held = true, .endless = f.endless[o], .line = f.line[o]};
         for (uint32_t i = 0; i < n; i++)
             if (f.of[o] >> i & 1) t->of[t->n_of++] = of[i];
+        for (uint32_t i = 0; i < n; i++) t->with[t->n_with++] = of[i];
         outputs[o] = number_of(r->p, BASE + r->n++);
     }
     submit.inputs = inputs;

@@ -170,7 +170,6 @@ static void use_up(const hub *h, const hub_instance *instance) {
         hub_value *value = instance->record->inputs[i];
         if (value->donated_to < instance->id || !value->absent || hub_can_recover(h, value))
             continue;
-        value->quiet |= instance->quiet;
         hub_value_poison(value, instance->status, instance->error);
     }
 }
