@@ -270,11 +270,12 @@ static bool is_held(const hub_value *value) {
     return !value->released || value->needed || value->holds > value->reads;
 }
 
-/* Whether one of the first n reads it. */
+/* Whether one of the first n that may be needed reads it. */
 static bool is_read(const instances *list, size_t n, const hub_value *value) {
     for (size_t k = 0; value->reads && k < n; k++) {
         const hub_record *record = list->data[k]->record;
-        for (uint32_t i = 0; hub_instance_runs(list->data[k]) && i < record->n_inputs; i++)
+        bool counts = hub_instance_runs(list->data[k]) && !list->data[k]->unneeded;
+        for (uint32_t i = 0; counts && i < record->n_inputs; i++)
             if (record->inputs[i] == value) return true;
     }
     return false;
@@ -341,36 +342,59 @@ static void note_needed(hub_instance *i, size_t *budget) {
     free(held);
 }
 
-static void forget_marks(const instances *list) {
+static void forget_reads(const instances *list) {
     for (size_t k = 0; k < list->count; k++) {
         hub_record *record = list->data[k]->record;
-        record->read = record->awaited = record->shed = false;
-        for (uint32_t n = 0; n < record->n_inputs; n++) {
-            record->inputs[n]->reads = 0;
-            record->inputs[n]->needed = record->inputs[n]->anew = false;
-        }
-        for (uint32_t o = 0; o < record->n_outputs; o++) {
-            list->data[k]->outputs[o]->reads = 0;
-            list->data[k]->outputs[o]->needed = list->data[k]->outputs[o]->anew = false;
-        }
+        record->read = record->awaited = false;
+        for (uint32_t n = 0; n < record->n_inputs; n++) record->inputs[n]->reads = 0;
+        for (uint32_t o = 0; o < record->n_outputs; o++) list->data[k]->outputs[o]->reads = 0;
     }
 }
 
-/* Reads are counted before: who was dropped may be listed before what was begun anew since. From
- * the last on: who is needed and reads what another makes is behind it. */
-static void find_unneeded(const instances *list, size_t budget) {
-    forget_marks(list);
+/* Counts the reads of each value, of all at first: who was dropped may be listed before what was
+ * begun anew since. Whether something is made again. */
+static bool count_reads(const instances *list) {
+    bool again = false;
+    forget_reads(list);
     for (size_t k = 0; k < list->count; k++) {
-        hub_record *record = list->data[k]->record;
+        hub_instance *i = list->data[k];
+        hub_record *record = i->record;
         for (uint32_t n = 0; n < record->n_inputs; n++)
             record->inputs[n]->reads += !record->read; /* it may be made again meanwhile */
         record->read = true;
-        record->awaited |= list->data[k]->purpose == HUB_ASKED && hub_instance_runs(list->data[k]);
+        record->awaited |= i->purpose == HUB_ASKED && hub_instance_runs(i);
+        i->unneeded = false;
+        again |= i->purpose == HUB_REMADE;
     }
-    for (size_t k = list->count; k-- > 0;) {
-        hub_instance *i = list->data[k];
-        i->unneeded = !hub_instance_runs(i) || !gives_something(list, k);
-        note_needed(i, &budget);
+    return again;
+}
+
+static void forget_needed(const instances *list) {
+    for (size_t k = 0; k < list->count; k++) {
+        hub_record *record = list->data[k]->record;
+        record->shed = false;
+        for (uint32_t n = 0; n < record->n_inputs; n++)
+            record->inputs[n]->needed = record->inputs[n]->anew = false;
+        for (uint32_t o = 0; o < record->n_outputs; o++)
+            list->data[k]->outputs[o]->needed = list->data[k]->outputs[o]->anew = false;
+    }
+}
+
+/* From the last on: who is needed and reads what another makes is behind it. Only of what is made
+ * again who reads it may be before it, and count until it is known that nobody needs that. */
+static void find_unneeded(const instances *list, size_t budget) {
+    enum { MOST = 8 };
+    bool again = count_reads(list), fewer = true;
+    for (int pass = 0; pass < MOST && fewer; pass++) {
+        fewer = false;
+        forget_needed(list);
+        for (size_t k = list->count; k-- > 0;) {
+            hub_instance *i = list->data[k];
+            bool before = i->unneeded;
+            i->unneeded = !hub_instance_runs(i) || !gives_something(list, k);
+            fewer |= again && i->unneeded && !before;
+            note_needed(i, &budget);
+        }
     }
 }
 

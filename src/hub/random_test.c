@@ -375,7 +375,9 @@ static void fail_any(run *r) {
             uint64_t at = asked->outputs[o]->id - number_of(r->p, BASE);
             if (at < r->n) r->things[at].may = true;
         }
-        if (i->purpose != HUB_CUT && !(line && asked)) note_cause(r, i, line);
+        /* Alone it fails whole: what has passed a check once does so again. */
+        bool alone = i->purpose == HUB_REMADE;
+        if (i->purpose != HUB_CUT && !(line && asked)) note_cause(r, i, alone ? 0 : line);
         deliver(r->p, m, SHOAL__KIND__FAILED, &failed.base);
         return;
     }

@@ -25,8 +25,19 @@ static shoal_status no_copy(const hub *h, const hub_value *value) {
 
 typedef BASE_VEC(hub_record *) records;
 
-/* Lists what has to run for a value to be there, each marked, or says why there is no way back. */
-static shoal_status find_way(const hub *h, hub_value *value, records *way) {
+/* Whether it is there, or lies with its client; and will be, where that is asked: what only runs
+ * under way read goes with them. */
+static bool is_there(const hub *h, const hub_value *value, bool stays) {
+    const hub_peer *client = base_map_get(&h->sessions, value->session);
+    if (value->data.size || value->kept)
+        return true; /* a small one travels along, a copy goes home */
+    if (value->absent) return false;
+    return !stays || !value->released || (client && hub_value_at_client(client, value));
+}
+
+/* Lists what has to run for a value to be there, each marked, or says why there is no way back.
+ * later: it is asked for a time to come. */
+static shoal_status find_way(const hub *h, hub_value *value, bool later, records *way) {
     BASE_VEC(hub_value *) todo = {0};
     shoal_status status = base_vec_push(&todo, value) ? SHOAL_OK : SHOAL_NO_MEMORY;
     while (status == SHOAL_OK && todo.count) {
@@ -34,15 +45,16 @@ static shoal_status find_way(const hub *h, hub_value *value, records *way) {
         hub_record *record = v->origin;
         if (v->status != SHOAL_OK) {
             status = base_fail(v->status, "%s", v->error);
-        } else if (!v->absent || v->data.size || v->kept) {
-            continue; /* a small one travels along, a copy goes home */
+        } else if (is_there(h, v, later && v != value)) {
+            continue;
         } else if (!record) {
             status = no_copy(h, v);
         } else if (!record->wanted) {
             record->wanted = base_vec_push(way, record);
             if (!record->wanted) status = SHOAL_NO_MEMORY;
             for (uint32_t i = 0; status == SHOAL_OK && i < record->n_inputs; i++)
-                if (record->inputs[i]->absent && !base_vec_push(&todo, record->inputs[i]))
+                if (!is_there(h, record->inputs[i], later) &&
+                    !base_vec_push(&todo, record->inputs[i]))
                     status = SHOAL_NO_MEMORY;
         }
     }
@@ -56,7 +68,7 @@ static void forget_way(const records *way) {
 
 bool hub_can_recover(const hub *h, hub_value *value) {
     records way = {0};
-    bool can = find_way(h, value, &way) == SHOAL_OK;
+    bool can = find_way(h, value, true, &way) == SHOAL_OK;
     forget_way(&way);
     free(way.data);
     return can;
@@ -88,7 +100,7 @@ static void lay_small(hub *h, hub_value *value) {
 static void recover(hub *h, hub_value *value) {
     char text[BASE_TYPE_TEXT];
     records way = {0};
-    shoal_status status = find_way(h, value, &way);
+    shoal_status status = find_way(h, value, false, &way);
     if (status == SHOAL_OK) status = bring_home(h, &value, 1);
     forget_way(&way);
     if (way.count) qsort(way.data, way.count, sizeof *way.data, by_number);
