@@ -501,6 +501,17 @@ static void drop_nothing(run *r) {
     deliver(r->p, 0, SHOAL__KIND__RELEASE, &release.base);
 }
 
+/* Who was given an operand that cannot be made again by now does not begin anew, and waits. */
+static bool waits_for_given(const run *r) {
+    bool waits = false;
+    for (const hub_instance *i = r->p->h->first; i; i = i->next)
+        for (uint32_t n = 0; i->record && n < i->record->n_inputs; n++) {
+            hub_value *value = i->record->inputs[n];
+            waits |= value->absent && value->donated_to && !hub_can_recover(r->p->h, value);
+        }
+    return waits;
+}
+
 static void settle(run *r) {
     r->doing = "finish in the end";
     finish_what_ends(r);
@@ -513,7 +524,7 @@ static void settle(run *r) {
     finish_what_ends(r);
     drop_nothing(r);
     finish_what_ends(r);
-    if (r->p->h->first && r->mode != CALM) { /* what was given away may be waited for */
+    if (waits_for_given(r)) {
         drop_all(r, false);
         look(r, false);
         finish_what_ends(r);
