@@ -73,6 +73,7 @@ static shoal_status list_outputs(hub *h, hub_instance *instance) {
         if (!value || !value->absent || value->kept || value->status != SHOAL_OK)
             SHOAL_TRY(hub_value_scratch(h, record->session, &types[o], &value));
         instance->outputs[o] = value;
+        value->maker = instance->id;
         value->checked = instance->checked ? instance->id : 0;
         use(value, instance);
     }

@@ -326,7 +326,8 @@ static bool may_do_with_less(const hub_instance *i) {
  * wait meanwhile. */
 enum { MOST_DECODED = 1 << 20 };
 
-/* What an instance reads for what is needed of it. budget: it may begin anew without what it reads
+/* What an instance reads for what is needed of it: what only moves, for who reads the same behind
+ * it. budget: it may begin anew without what it reads
  * for nothing, and without what may have no end and is made for nothing, as far as this goes. */
 static void note_needed(hub_instance *i, size_t *budget) {
     const hub_record *record = i->record;
@@ -337,7 +338,7 @@ static void note_needed(hub_instance *i, size_t *budget) {
     if (*budget && n_held && n_held < record->n_outputs && may_do_with_less(i))
         reads = hub_rest_reads(record->program, held, budget, &goes_on);
     i->record->shed |= i->purpose == HUB_ASKED && i->program->unbounded && !goes_on;
-    for (uint32_t n = 0; n < record->n_inputs; n++)
+    for (uint32_t n = 0; !i->program->moves && n < record->n_inputs; n++)
         record->inputs[n]->needed |= !i->unneeded && (!reads || reads[n]);
     free(held);
 }

@@ -132,6 +132,7 @@ typedef struct hub_value {
     uint32_t users; /* instances that read or write it and are not through */
     uint64_t last_user;  /* the one with the highest number, */
     bool twice;          /* which reads it more than once */
+    uint64_t maker;      /* the last instance that has made it, or is at it */
     uint64_t checked;    /* the instance that makes it, where a check may have it run again, */
     uint32_t rereads;    /* and how many such read it and are not through */
     uint64_t donated_to; /* the instance that was given its memory; 0: none */

@@ -191,9 +191,12 @@ shoal_status hub_value_home(hub *h, hub_value *value) {
     if (!client) return base_fail(SHOAL_CLOSED, "the client is gone");
     if (!value->absent) free_stored(h, value);
     value->stored = take_kept(h, value);
+    const hub_instance *maker = hub_instance_find(h, value->maker);
     shoal_status status = hub_value_whole_at_client(h, client, value);
-    if (status == SHOAL_OK) hub_value_count(h, value);
-    if (status != SHOAL_OK) hub_value_poison(value, status, shoal_error_message());
+    if (status != SHOAL_OK)
+        hub_value_poison(value, status, shoal_error_message());
+    else if (!maker || !maker->record) /* else it is on its way there */
+        hub_value_count(h, value);
     return status;
 }
 
