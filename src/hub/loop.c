@@ -270,17 +270,6 @@ static bool is_held(const hub_value *value) {
     return !value->released || value->needed || value->holds > value->reads;
 }
 
-/* Whether one of the first n that may be needed reads it. */
-static bool is_read(const instances *list, size_t n, const hub_value *value) {
-    for (size_t k = 0; value->reads && k < n; k++) {
-        const hub_record *record = list->data[k]->record;
-        bool counts = hub_instance_runs(list->data[k]) && !list->data[k]->unneeded;
-        for (uint32_t i = 0; counts && i < record->n_inputs; i++)
-            if (record->inputs[i] == value) return true;
-    }
-    return false;
-}
-
 /* Something made again that nobody reads now: it can be made again once more. */
 static bool is_idle(const hub_instance *instance) {
     bool reads = instance->purpose != HUB_REMADE || instance->status != SHOAL_OK;
@@ -290,13 +279,12 @@ static bool is_idle(const hub_instance *instance) {
 
 /* What only moves gives its inputs to who reads them behind it. Who reads what is made again may
  * also be before it, and have what was there before. */
-static bool gives_something(const instances *list, size_t k) {
-    const hub_instance *instance = list->data[k];
+static bool gives_something(const hub_instance *instance) {
     const hub_record *record = instance->record;
     bool gives = false, idle = is_idle(instance), again = instance->purpose == HUB_REMADE;
     for (uint32_t o = 0; o < record->n_outputs; o++) {
         const hub_value *value = instance->outputs[o];
-        gives |= idle ? !value->released : is_held(value) || (again && is_read(list, k, value));
+        gives |= idle ? !value->released : is_held(value) || (again && value->may_be);
     }
     for (uint32_t n = 0; instance->program->moves && n < record->n_inputs; n++)
         gives |= record->inputs[n]->needed;
@@ -343,57 +331,66 @@ static void note_needed(hub_instance *i, size_t *budget) {
     free(held);
 }
 
-static void forget_reads(const instances *list) {
+typedef void value_act(hub_value *value);
+
+static void each_value(const instances *list, value_act *act) {
     for (size_t k = 0; k < list->count; k++) {
-        hub_record *record = list->data[k]->record;
-        record->read = record->awaited = false;
-        for (uint32_t n = 0; n < record->n_inputs; n++) record->inputs[n]->reads = 0;
-        for (uint32_t o = 0; o < record->n_outputs; o++) list->data[k]->outputs[o]->reads = 0;
+        const hub_record *record = list->data[k]->record;
+        for (uint32_t n = 0; n < record->n_inputs; n++) act(record->inputs[n]);
+        for (uint32_t o = 0; o < record->n_outputs; o++) act(list->data[k]->outputs[o]);
     }
 }
+
+static void forget_reads(hub_value *value) {
+    value->reads = 0;
+    value->needed = false;
+}
+
+static void keep_needed(hub_value *value) { value->may_be = value->needed; }
+
+static void forget_needed(hub_value *value) { value->needed = value->anew = false; }
 
 /* Counts the reads of each value, of all at first: who was dropped may be listed before what was
- * begun anew since. Whether something is made again. */
-static bool count_reads(const instances *list) {
-    bool again = false;
-    forget_reads(list);
+ * begun anew since. */
+static void count_reads(const instances *list) {
+    each_value(list, forget_reads);
+    for (size_t k = 0; k < list->count; k++)
+        list->data[k]->record->read = list->data[k]->record->awaited = false;
     for (size_t k = 0; k < list->count; k++) {
-        hub_instance *i = list->data[k];
+        const hub_instance *i = list->data[k];
         hub_record *record = i->record;
-        for (uint32_t n = 0; n < record->n_inputs; n++)
+        for (uint32_t n = 0; n < record->n_inputs; n++) {
             record->inputs[n]->reads += !record->read; /* it may be made again meanwhile */
+            record->inputs[n]->needed = true;
+        }
         record->read = true;
         record->awaited |= i->purpose == HUB_ASKED && hub_instance_runs(i);
-        i->unneeded = false;
-        again |= i->purpose == HUB_REMADE;
     }
-    return again;
 }
 
-static void forget_needed(const instances *list) {
+/* Whether less is needed of what is made again than seemed so. */
+static bool less_needed(const instances *list) {
+    bool less = false;
     for (size_t k = 0; k < list->count; k++) {
-        hub_record *record = list->data[k]->record;
-        record->shed = false;
-        for (uint32_t n = 0; n < record->n_inputs; n++)
-            record->inputs[n]->needed = record->inputs[n]->anew = false;
-        for (uint32_t o = 0; o < record->n_outputs; o++)
-            list->data[k]->outputs[o]->needed = list->data[k]->outputs[o]->anew = false;
+        const hub_instance *i = list->data[k];
+        for (uint32_t o = 0; i->purpose == HUB_REMADE && o < i->record->n_outputs; o++)
+            less |= i->outputs[o]->may_be && !i->outputs[o]->needed;
     }
+    return less;
 }
 
 /* From the last on: who is needed and reads what another makes is behind it. Only of what is made
- * again who reads it may be before it, and count until it is known that nobody needs that. */
+ * again who reads it may be before it: that is needed as the time before. */
 static void find_unneeded(const instances *list, size_t budget) {
     enum { MOST = 8 };
-    bool again = count_reads(list), fewer = true;
-    for (int pass = 0; pass < MOST && fewer; pass++) {
-        fewer = false;
-        forget_needed(list);
+    count_reads(list);
+    for (int times = 0; times < MOST && (!times || less_needed(list)); times++) {
+        each_value(list, keep_needed);
+        each_value(list, forget_needed);
+        for (size_t k = 0; k < list->count; k++) list->data[k]->record->shed = false;
         for (size_t k = list->count; k-- > 0;) {
             hub_instance *i = list->data[k];
-            bool before = i->unneeded;
-            i->unneeded = !hub_instance_runs(i) || !gives_something(list, k);
-            fewer |= again && i->unneeded && !before;
+            i->unneeded = !hub_instance_runs(i) || !gives_something(i);
             note_needed(i, &budget);
         }
     }

@@ -176,8 +176,10 @@ static void users(const hub_record *record, int sign) {
 }
 
 /* Operands whose memory an instance was given, or one behind it, have failed with it, where they
- * cannot be made again. */
+ * cannot be made again. What nobody needs is no failure: they are gone, should another have to
+ * begin anew with them. */
 static void use_up(const hub *h, const hub_instance *instance) {
+    if (instance->quiet) return;
     for (uint32_t i = 0; i < instance->record->n_inputs; i++) {
         hub_value *value = instance->record->inputs[i];
         if (value->donated_to < instance->id || !value->absent || hub_can_recover(h, value))

@@ -138,7 +138,7 @@ typedef struct hub_value {
     uint64_t donated_to; /* the instance that was given its memory; 0: none */
     bool released;       /* the client has let go */
     uint32_t reads;      /* while loops are looked through: records of instances that read it, */
-    bool needed;         /* whether one of these is needed, */
+    bool needed, may_be; /* whether one of these is needed, or seemed to be before, */
     bool anew;           /* and whether it fails then, or comes of what begins anew */
     bool bound;          /* to the slots where it lies: it is there or nowhere */
     shoal_status status;
