@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_RECORDS = 16384, COST_SHARE = 20 };
+enum { MAX_RECORDS = 16384, WORTH = 8 << 20, COST_SHARE = 20 };
 static const double LONG_REPLAY = 2e9;    /* nanoseconds */
 static const double COPY_NS_PER_BYTE = 1; /* until a link to the client is known */
 
@@ -114,7 +114,8 @@ static void cut_bare(hub *h, hub_peer *client) {
 
 void hub_cut(hub *h, hub_peer *client) {
     double due = client->cut_after > LONG_REPLAY ? client->cut_after : LONG_REPLAY;
-    bool many = client->records > MAX_RECORDS;
+    bool much = client->recorded > WORTH && client->user && hub_user_has_half(h, client->user);
+    bool many = client->records > MAX_RECORDS || much;
     bool full = client->kept > client->kept_before + client->spare / 4;
     if (client->cutting) return;
     if (client->bare && hub_recovers(h)) {

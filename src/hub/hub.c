@@ -1,5 +1,6 @@
 /* The hub on the wire: messages become events, hub_apply changes the state, and what it leaves to
  * be told is sent. */
+#include "hub/news.h"
 #include "hub/state.h"
 
 #include "base/clock.h"

@@ -218,6 +218,13 @@ hub_value *value_of(const pool *p, uint64_t k) {
     return value;
 }
 
+bool can_recover(const hub *h, const hub_value *value) {
+    hub_ways ways = {0};
+    bool can = hub_can_recover(h, value, &ways);
+    hub_ways_forget(&ways);
+    return can;
+}
+
 hub_peer *client_of(const pool *p) { return base_map_get(&p->h->sessions, p->sessions[0]); }
 
 uint32_t check(graph *g, const char *line, uint32_t x) {

@@ -72,6 +72,7 @@ hub_peer *of_another(pool *p, int member, uint8_t user);
 
 uint64_t number_of(const pool *p, uint64_t k);
 hub_value *value_of(const pool *p, uint64_t k);
+bool can_recover(const hub *h, const hub_value *value);
 /* Its session, as the hub knows it. */
 hub_peer *client_of(const pool *p);
 /* x, once it has been checked that all of it lies in 0 to 8, at a line or (NULL) at none. */

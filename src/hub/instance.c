@@ -614,3 +614,13 @@ void hub_instance_fail(hub *h, hub_instance *instance, shoal_status status, cons
     if (hub_instance_fail_only(h, instance, status, message) && status != SHOAL_LOST)
         hub_rerun_concerned(h, status, instance->error ? instance->error : "no memory", moved);
 }
+
+void hub_session_fail(hub *h, uint32_t session, shoal_status status, const char *message) {
+    for (hub_instance *i = h->first; i; i = i->next) {
+        if (i->session != session) continue;
+        if (i->status == SHOAL_OK)
+            fail_one(h, i, status, message);
+        else
+            hub_instance_shorten(i, 0);
+    }
+}

@@ -396,25 +396,35 @@ static void find_unneeded(const instances *list, size_t budget) {
     }
 }
 
+/* Whether one that begins anew has what it reads for what is needed: operands that were given away
+ * are gone. */
+static bool has_operands(const hub *h, const hub_instance *i, hub_ways *ways) {
+    for (uint32_t n = 0; !i->unneeded && n < i->record->n_inputs; n++) {
+        const hub_value *value = i->record->inputs[n];
+        bool gone = value->needed && value->absent && !value->anew;
+        if (gone && !hub_can_recover(h, value, ways)) return false;
+    }
+    return true;
+}
+
 /* Whether all that is needed and begins anew, as something that it reads is dropped or begins anew,
- * has what it reads for it: operands that were given away are gone. From the first on. */
+ * has its operands. From the first on. */
 static bool can_begin_anew(const hub *h, const instances *list) {
-    for (size_t k = 0; k < list->count; k++) {
+    hub_ways ways = {0};
+    bool can = true;
+    for (size_t k = 0; can && k < list->count; k++) {
         const hub_instance *i = list->data[k];
         const hub_record *record = i->record;
         bool drops = i->unneeded && may_go_on(i), anew = record->shed;
         for (uint32_t n = 0; n < record->n_inputs; n++) anew |= record->inputs[n]->anew;
         if (!drops && !anew) continue;
-        for (uint32_t n = 0; !i->unneeded && n < record->n_inputs; n++) {
-            hub_value *value = record->inputs[n];
-            bool gone = value->needed && value->absent && !value->anew;
-            if (gone && !hub_can_recover(h, value)) return false;
-        }
+        can = has_operands(h, i, &ways);
         for (uint32_t o = 0; o < record->n_outputs; o++) i->outputs[o]->anew = true;
         for (uint32_t m = 0; i->variant && m < i->variant->n_moved; m++)
             record->inputs[i->variant->moved[m][0]]->anew = true; /* it comes with another */
     }
-    return true;
+    hub_ways_forget(&ways);
+    return can;
 }
 
 /* Whether it reads what was dropped, for nothing: else that would be needed. */

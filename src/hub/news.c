@@ -1,6 +1,6 @@
 /* What members tell of themselves, for people: their paths to others, and what they fetch. The last
  * word of each is kept, and means nothing to the hub. */
-#include "hub/state.h"
+#include "hub/news.h"
 
 #include <stdlib.h>
 

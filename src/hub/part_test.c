@@ -155,7 +155,7 @@ static void test_given_away(void **state) {
     finish_all(p);
     let_go(p, (uint64_t[]){2}, 1);
     assert_true(value_of(p, 2)->absent);
-    assert_true(hub_can_recover(p->h, value_of(p, 3)));
+    assert_true(can_recover(p->h, value_of(p, 3)));
     submit_endless(p, false, 10);
     submit_both(p, 20, 10, 3);
     let_go(p, (uint64_t[]){3}, 1);
@@ -165,7 +165,7 @@ static void test_given_away(void **state) {
     ok(hub_donate(p->h, first->next, given, &n));
     assert_int_equal(n, 1);
     assert_non_null(value_of(p, 3)->origin);
-    assert_false(hub_can_recover(p->h, value_of(p, 3)));
+    assert_false(can_recover(p->h, value_of(p, 3)));
     let_go(p, (uint64_t[]){10, 20, 22}, 3);
     assert_true(hub_instance_runs(first)); /* 21 is held, and could not be made without 3 */
     fail_first(p, SHOAL_INTERNAL, "division by zero");

@@ -507,7 +507,7 @@ static bool waits_for_given(const run *r) {
     for (const hub_instance *i = r->p->h->first; i; i = i->next)
         for (uint32_t n = 0; i->record && n < i->record->n_inputs; n++) {
             hub_value *value = i->record->inputs[n];
-            waits |= value->absent && value->donated_to && !hub_can_recover(r->p->h, value);
+            waits |= value->absent && value->donated_to && !can_recover(r->p->h, value);
         }
     return waits;
 }

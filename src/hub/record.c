@@ -23,6 +23,13 @@ static uint64_t held(const hub_program *program) {
     return HUB_RECORD_HELD + HUB_OPERAND_HELD * ((uint64_t)program->n_inputs + program->n_outputs);
 }
 
+/* With what it makes, which stays for its sake. */
+static void count(hub_peer *client, const hub_record *record, int sign) {
+    uint64_t bytes = held(record->program) + HUB_VALUE_HELD * (uint64_t)record->n_outputs;
+    client->records += (uint64_t)sign;
+    client->recorded += (uint64_t)sign * bytes;
+}
+
 shoal_status hub_record_new(hub *h, hub_program *program, hub_value *const *inputs,
                             hub_value *const *outputs, hub_record **out) {
     uint32_t n_inputs = program->n_inputs, n_outputs = program->n_outputs;
@@ -53,7 +60,7 @@ shoal_status hub_record_new(hub *h, hub_program *program, hub_value *const *inpu
     }
     program->users++;
     hub_peer *client = base_map_get(&h->sessions, record->session);
-    if (client) client->records++;
+    if (client) count(client, record, 1);
     *out = record;
     return SHOAL_OK;
 }
@@ -72,7 +79,7 @@ void hub_record_adopt(hub *h, hub_record *record) {
 static void bury(hub *h, hub_record *record) {
     hub_peer *client = base_map_get(&h->sessions, record->session);
     if (client) {
-        client->records--;
+        count(client, record, -1);
         client->replay_ns -= record->ns;
     }
     for (uint32_t i = 0; i < record->n_inputs; i++) {

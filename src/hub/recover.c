@@ -35,9 +35,8 @@ static bool is_there(const hub *h, const hub_value *value, bool stays) {
     return !stays || !value->released || (client && hub_value_at_client(client, value));
 }
 
-/* Lists what has to run for a value to be there, each marked, or says why there is no way back.
- * later: it is asked for a time to come. */
-static shoal_status find_way(const hub *h, hub_value *value, bool later, records *way) {
+/* Lists what has to run for a value to be there, each marked, or says why there is no way back. */
+static shoal_status find_way(const hub *h, hub_value *value, records *way) {
     BASE_VEC(hub_value *) todo = {0};
     shoal_status status = base_vec_push(&todo, value) ? SHOAL_OK : SHOAL_NO_MEMORY;
     while (status == SHOAL_OK && todo.count) {
@@ -45,7 +44,7 @@ static shoal_status find_way(const hub *h, hub_value *value, bool later, records
         hub_record *record = v->origin;
         if (v->status != SHOAL_OK) {
             status = base_fail(v->status, "%s", v->error);
-        } else if (is_there(h, v, later && v != value)) {
+        } else if (is_there(h, v, false)) {
             continue;
         } else if (!record) {
             status = no_copy(h, v);
@@ -53,8 +52,7 @@ static shoal_status find_way(const hub *h, hub_value *value, bool later, records
             record->wanted = base_vec_push(way, record);
             if (!record->wanted) status = SHOAL_NO_MEMORY;
             for (uint32_t i = 0; status == SHOAL_OK && i < record->n_inputs; i++)
-                if (!is_there(h, record->inputs[i], later) &&
-                    !base_vec_push(&todo, record->inputs[i]))
+                if (record->inputs[i]->absent && !base_vec_push(&todo, record->inputs[i]))
                     status = SHOAL_NO_MEMORY;
         }
     }
@@ -66,12 +64,54 @@ static void forget_way(const records *way) {
     for (size_t i = 0; i < way->count; i++) way->data[i]->wanted = false;
 }
 
-bool hub_can_recover(const hub *h, hub_value *value) {
-    records way = {0};
-    bool can = find_way(h, value, true, &way) == SHOAL_OK;
-    forget_way(&way);
-    free(way.data);
+/* A record whose first inputs can be there. */
+typedef struct turn {
+    hub_record *record;
+    uint32_t next;
+} turn;
+
+typedef BASE_VEC(turn) turns;
+
+/* Begins with a record of which nothing is known. */
+static bool enter(turns *open, hub_ways *ways, hub_record *record) {
+    return base_vec_push(ways, record) && base_vec_push(open, ((turn){record, 0}));
+}
+
+/* The next record that an input needs; NULL: the input is there, or can be. */
+static bool look_at(const hub *h, const hub_value *value, bool stays, hub_record **needs) {
+    *needs = NULL;
+    if (value->status != SHOAL_OK) return false;
+    if (is_there(h, value, stays)) return true;
+    if (!value->origin || value->origin->way == HUB_NO_WAY) return false;
+    if (value->origin->way == HUB_WAY_UNKNOWN) *needs = value->origin;
+    return true;
+}
+
+/* Depth first: whoever is open needs the next, and where there is no way to that, to none of them.
+ */
+bool hub_can_recover(const hub *h, const hub_value *value, hub_ways *ways) {
+    turns open = {0};
+    hub_record *needs;
+    bool can = look_at(h, value, false, &needs) && (!needs || enter(&open, ways, needs));
+    while (can && open.count) {
+        turn *last = &open.data[open.count - 1];
+        if (last->next == last->record->n_inputs) {
+            last->record->way = HUB_WAY_BACK;
+            open.count--;
+        } else {
+            const hub_value *input = last->record->inputs[last->next++];
+            can = look_at(h, input, true, &needs) && (!needs || enter(&open, ways, needs));
+        }
+    }
+    for (size_t i = 0; i < open.count; i++) open.data[i].record->way = HUB_NO_WAY;
+    free(open.data);
     return can;
+}
+
+void hub_ways_forget(hub_ways *ways) {
+    for (size_t i = 0; i < ways->count; i++) ways->data[i]->way = HUB_WAY_UNKNOWN;
+    free(ways->data);
+    *ways = (hub_ways){0};
 }
 
 /* Copies of what records read lie in the client's memory again, to be moved in from there. */
@@ -100,7 +140,7 @@ static void lay_small(hub *h, hub_value *value) {
 static void recover(hub *h, hub_value *value) {
     char text[BASE_TYPE_TEXT];
     records way = {0};
-    shoal_status status = find_way(h, value, false, &way);
+    shoal_status status = find_way(h, value, &way);
     if (status == SHOAL_OK) status = bring_home(h, &value, 1);
     forget_way(&way);
     if (way.count) qsort(way.data, way.count, sizeof *way.data, by_number);
@@ -179,13 +219,15 @@ static void users(const hub_record *record, int sign) {
  * cannot be made again. What nobody needs is no failure: they are gone, should another have to
  * begin anew with them. */
 static void use_up(const hub *h, const hub_instance *instance) {
+    hub_ways ways = {0};
     if (instance->quiet) return;
     for (uint32_t i = 0; i < instance->record->n_inputs; i++) {
         hub_value *value = instance->record->inputs[i];
-        if (value->donated_to < instance->id || !value->absent || hub_can_recover(h, value))
+        if (value->donated_to < instance->id || !value->absent || hub_can_recover(h, value, &ways))
             continue;
         hub_value_poison(value, instance->status, instance->error);
     }
+    hub_ways_forget(&ways);
 }
 
 /* Ends an instance without an end for its client; what is to be run again is listed. */
@@ -375,9 +417,7 @@ void hub_lose(hub *h, hub_peer *peer, const char *reason) {
     snprintf(text, sizeof text, "%s %s (pid %u on %s) was lost: %s",
              peer->session ? "client" : "worker", peer->name, peer->pid, peer->host, reason);
     count_out(h, peer);
-    if (peer->session)
-        for (hub_instance *i = h->first; i; i = i->next)
-            if (i->session == peer->session) hub_instance_fail(h, i, SHOAL_LOST, text);
+    if (peer->session) hub_session_fail(h, peer->session, SHOAL_LOST, text);
     if (computes) hub_lose_slots(h, text, peer->name);
     settle_ended(h);
 }

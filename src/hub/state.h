@@ -84,6 +84,7 @@ typedef struct hub_peer {
     /* Of a client: what may lie in its memory to make lost values again, and what does. */
     uint64_t spare, kept;
     uint64_t records, replay_ns; /* how long the way back is: see hub_record */
+    uint64_t recorded;           /* bytes that count on its user for that */
     uint64_t kept_before;        /* after the last cut */
     double cut_after;            /* nanoseconds of replay that are worth a cut */
     bool cutting;
@@ -187,6 +188,8 @@ typedef struct hub_program {
     bool released;
 } hub_program;
 
+typedef enum hub_way { HUB_WAY_UNKNOWN, HUB_WAY_BACK, HUB_NO_WAY } hub_way;
+
 /* How values were made: a program and what it read. Values hold the record that made them, records
  * hold the values that they read (without their data), so that what nobody can come to need is gone
  * by itself. Only pools that recover (hub_recovers) keep records for longer than an instance. */
@@ -204,6 +207,7 @@ typedef struct hub_record {
     hub_value **outputs; /* NULL: nobody needs it any more */
     uint64_t ns;         /* that it took */
     bool wanted;         /* to be run again: while a way back is looked for */
+    hub_way way;         /* what is known of that: while many are asked for */
     bool read;           /* while loops are looked through: what it reads has been counted, */
     bool awaited;        /* whether the run that its client awaits is under way, */
     bool shed;           /* and begins anew without what in it may have no end */
@@ -211,6 +215,9 @@ typedef struct hub_record {
     bool adopted;        /* what it makes may be made again by it */
     struct hub_record *next_dying;
 } hub_record;
+
+/* Those of which it is known whether they can be made again, until hub_ways_forget. */
+typedef BASE_VEC(hub_record *) hub_ways;
 
 /* What went from one slot to another; as of Traffic. */
 typedef struct hub_traffic {
@@ -443,6 +450,8 @@ uint32_t hub_share_of(const hub_slot *slot, uint32_t user);
 void hub_share_count(hub_slot *slot, uint32_t user, int sign);
 /* Counts what the hub is to have for a session of a user (NULL: of nobody). Fails with BUSY. */
 shoal_status hub_hold(hub *h, hub_user *user, uint64_t bytes) SHOAL_CHECK_RESULT;
+/* Whether that is half of what it may already. */
+bool hub_user_has_half(const hub *h, const hub_user *user);
 void hub_let_go(hub_user *user, uint64_t bytes);
 /* Members that read nothing of what waits for them go, and so do those of a user who has more
  * waiting than half of what is left. */
@@ -533,8 +542,10 @@ void hub_value_disown(hub *h, hub_value *value);
 /* Sees to it that values are there, or will be before what is started next; those that cannot be
  * are poisoned. */
 void hub_recover(hub *h, hub_value *const *values, uint32_t n);
-/* Whether a value is there, or hub_recover could see to it. */
-bool hub_can_recover(const hub *h, hub_value *value);
+/* Whether a value is there, or hub_recover could see to it, also later: what only runs under way
+ * read goes with them. ways: what has been found before, nothing having changed since. */
+bool hub_can_recover(const hub *h, const hub_value *value, hub_ways *ways);
+void hub_ways_forget(hub_ways *ways);
 /* After a peer is gone with its slots: instances that it took part in, and values that it held. */
 void hub_lose(hub *h, hub_peer *peer, const char *reason);
 /* The same after slots are gone, of a member that may still be there. what: who lost them, and why;
@@ -677,24 +688,11 @@ char *hub_instance_stamp(const hub_instance *instance, const char *message);
 void hub_failure_tell(hub *h, const hub_record *record, const hub_value *failed);
 /* Fails an instance and whatever in flight derives from it. */
 void hub_instance_fail(hub *h, hub_instance *instance, shoal_status status, const char *message);
-/* The same, but for who reads it, or what was to move in with it, and begins anew: whether there
- * may be such, for which hub_rerun_concerned is due. */
+/* Fails all of a session, whose client is gone. */
+void hub_session_fail(hub *h, uint32_t session, shoal_status status, const char *message);
+/* The same as hub_instance_fail, but for who reads it, or what was to move in with it, and begins
+ * anew: whether there may be such, for which hub_rerun_concerned is due. */
 bool hub_instance_fail_only(hub *h, hub_instance *instance, shoal_status status,
                             const char *message);
-
-/* ---- news.c: what members tell of their paths ---- */
-
-/* News of all members with the names of both ends of their paths, while they are told. */
-typedef struct hub_news {
-    Shoal__News *news, **pointers;
-    Shoal__Path *paths, **path_pointers;
-} hub_news;
-
-/* Keeps what a member tells of itself, which comes onto everybody's screen; false: it makes no
- * sense, and is the caller's still. */
-bool hub_news_take(hub_peer *peer, Shoal__News *news, size_t bytes);
-/* Puts them into an answer, which they are part of until hub_news_fini. */
-void hub_news_tell(const hub *h, Shoal__Status *status, hub_news *news);
-void hub_news_fini(hub_news *news);
 
 #endif

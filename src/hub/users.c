@@ -109,6 +109,12 @@ shoal_status hub_hold(hub *h, hub_user *user, uint64_t bytes) {
     return SHOAL_OK;
 }
 
+bool hub_user_has_half(const hub *h, const hub_user *user) {
+    uint64_t all = user->held;
+    for (size_t i = 0; i < h->users.count; i++) all += h->users.data[i]->held;
+    return !fair(2 * user->held, all, HUB_MAX_HELD);
+}
+
 void hub_let_go(hub_user *user, uint64_t bytes) {
     if (user) user->held -= bytes;
 }
