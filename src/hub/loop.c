@@ -434,6 +434,13 @@ static bool reads_dropped(const hub_instance *i) {
     return reads && i->status == SHOAL_OK;
 }
 
+/* What nobody needs and may have no end, or would begin anew with what it reads. */
+static bool is_dropped(const hub_instance *i) {
+    bool anew = false;
+    for (uint32_t n = 0; n < i->record->n_inputs; n++) anew |= i->record->inputs[n]->anew;
+    return i->unneeded && (may_go_on(i) || (anew && i->status == SHOAL_OK));
+}
+
 /* It begins anew with what is held, if anything is. */
 static void shed(hub_instance *i) {
     for (uint32_t o = 0; o < i->record->n_outputs; o++) {
@@ -471,10 +478,10 @@ static bool drop_unneeded(hub *h, uint32_t session) {
     for (size_t k = 0; can && k < list.count; k++) list.data[k]->quiet |= list.data[k]->unneeded;
     for (size_t k = 0; can && k < list.count; k++) {
         hub_instance *i = list.data[k];
-        bool drops = i->unneeded && may_go_on(i);
+        bool drops = is_dropped(i);
         if (!drops && !i->record->shed && !reads_dropped(i)) continue;
-        if (drops && is_idle(i))
-            i->concerned = true; /* its results have not failed */
+        if (drops && i->purpose == HUB_REMADE)
+            i->concerned = true; /* its results have not failed: they may be made again later */
         else if (drops)
             due |= hub_instance_fail_only(h, i, SHOAL_INTERRUPTED, UNHELD);
         else

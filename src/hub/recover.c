@@ -266,7 +266,10 @@ static void settle_values(hub *h, hub_record *record) {
 /* As much of a record as can be made. lost: with a member, which is counted. */
 static void start_again(hub *h, hub_record *record, bool lost) {
     hub_record *rest;
-    hub_recover(h, record->inputs, record->n_inputs);
+    bool any = false;
+    for (uint32_t o = 0; o < record->n_outputs; o++)
+        any |= record->outputs[o] && record->outputs[o]->status == SHOAL_OK;
+    if (any) hub_recover(h, record->inputs, record->n_inputs);
     hub_rest(h, record, &rest);
     shoal_status status = rest ? hub_instance_start(h, rest, HUB_ASKED, true) : SHOAL_OK;
     if (status != SHOAL_OK) hub_rest_none(h, rest, status);
