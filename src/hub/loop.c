@@ -350,8 +350,18 @@ static void keep_needed(hub_value *value) { value->may_be = value->needed; }
 
 static void forget_needed(hub_value *value) { value->needed = value->anew = false; }
 
-/* Counts the reads of each value, of all at first: who was dropped may be listed before what was
- * begun anew since. */
+/* Whether its record is also the way back of something that is there, and that somebody has. */
+static bool is_way_back(const hub_instance *i) {
+    bool is = false;
+    for (uint32_t o = 0; o < i->record->n_outputs; o++) {
+        const hub_value *value = i->record->outputs[o];
+        is |= value && value != i->outputs[o] && (!value->released || value->holds);
+    }
+    return is;
+}
+
+/* Counts the reads of each value that are for what is made now, of all at first: who was dropped
+ * may be listed before what was begun anew since. */
 static void count_reads(const instances *list) {
     each_value(list, forget_reads);
     for (size_t k = 0; k < list->count; k++)
@@ -359,8 +369,9 @@ static void count_reads(const instances *list) {
     for (size_t k = 0; k < list->count; k++) {
         const hub_instance *i = list->data[k];
         hub_record *record = i->record;
+        bool counts = !record->read && !is_way_back(i); /* it may be made again meanwhile */
         for (uint32_t n = 0; n < record->n_inputs; n++) {
-            record->inputs[n]->reads += !record->read; /* it may be made again meanwhile */
+            record->inputs[n]->reads += counts;
             record->inputs[n]->needed = true;
         }
         record->read = true;
@@ -434,13 +445,6 @@ static bool reads_dropped(const hub_instance *i) {
     return reads && i->status == SHOAL_OK;
 }
 
-/* What nobody needs and may have no end, or would begin anew with what it reads. */
-static bool is_dropped(const hub_instance *i) {
-    bool anew = false;
-    for (uint32_t n = 0; n < i->record->n_inputs; n++) anew |= i->record->inputs[n]->anew;
-    return i->unneeded && (may_go_on(i) || (anew && i->status == SHOAL_OK));
-}
-
 /* It begins anew with what is held, if anything is. */
 static void shed(hub_instance *i) {
     for (uint32_t o = 0; o < i->record->n_outputs; o++) {
@@ -478,10 +482,10 @@ static bool drop_unneeded(hub *h, uint32_t session) {
     for (size_t k = 0; can && k < list.count; k++) list.data[k]->quiet |= list.data[k]->unneeded;
     for (size_t k = 0; can && k < list.count; k++) {
         hub_instance *i = list.data[k];
-        bool drops = is_dropped(i);
+        bool drops = i->unneeded && may_go_on(i);
         if (!drops && !i->record->shed && !reads_dropped(i)) continue;
-        if (drops && i->purpose == HUB_REMADE)
-            i->concerned = true; /* its results have not failed: they may be made again later */
+        if (drops && is_idle(i))
+            i->concerned = true; /* its results have not failed */
         else if (drops)
             due |= hub_instance_fail_only(h, i, SHOAL_INTERRUPTED, UNHELD);
         else
