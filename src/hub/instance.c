@@ -463,6 +463,15 @@ static uint64_t good_rounds(const hub_instance *instance, const Shoal__Failed *f
     return failed->rounds < instance->record->rounds ? failed->rounds : 0;
 }
 
+/* Whether a member has a part in an instance, or in one before it that is not through: whoever
+ * reads what that was to make cannot have it from there either. */
+static bool has_part(const hub *h, const hub_instance *instance, const hub_peer *peer) {
+    const hub_instance *i = h->first;
+    while (i && i != instance && (i->session != instance->session || !hub_part_of(i, peer)))
+        i = i->next;
+    return i && hub_part_of(i, peer);
+}
+
 void hub_failed(hub *h, hub_peer *peer, const Shoal__Failed *failed) {
     hub_instance *instance = hub_instance_find(h, failed->instance);
     if (!instance) return;
@@ -475,16 +484,17 @@ void hub_failed(hub *h, hub_peer *peer, const Shoal__Failed *failed) {
         return;
     }
     const hub_peer *accused = failed->peer ? hub_peer_find(h, failed->peer) : NULL;
-    if (accused && (accused == peer || !hub_part_of(instance, accused))) {
+    bool blames = failed->peer && (!accused || has_part(h, instance, accused));
+    if (accused == peer || (failed->peer && !blames)) {
         hub_strange(peer, "that it cannot reach a member which has no part in the program");
-        return;
+        blames = false; /* it has failed all the same */
     }
     uint32_t status = failed->error->status;
     bool known = status != SHOAL_OK && status < SHOAL_STATUS_COUNT;
     char message[HUB_MAX_REASON];
     snprintf(message, sizeof message, "%s", failed->error->message);
     instance->variant->broken = h->breakage = true;
-    if (failed->peer && hub_doubt_note(h, instance, peer, failed)) return;
+    if (blames && hub_doubt_note(h, instance, peer, failed)) return;
     instance->well = good_rounds(instance, failed);
     if (status == SHOAL_RANGE && hub_rest_fail(h, instance, SHOAL_RANGE, message)) return;
     int64_t start = base_now();
