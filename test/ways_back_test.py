@@ -33,6 +33,8 @@ def test_what_is_held_can_be_made_again_after_its_neighbour_was_let_go_of():
     first, second = pool.session.compute_slots()
     x, w = shoal.tensor(np.ones((64, 64), "f4")), shoal.tensor(np.eye(64, dtype="f4"))
     step = shoal.compile(lambda x: (shoal.remainder(x @ w + 1, 97), x.sum()), replay=True)
+    for _ in step.repeat(5, x, carry={0: 0}, stream=1):  # it is planned: what the loop takes is known
+        pass
     rounds = 12000
     v = step.repeat(rounds, x, carry={0: 0}, stream=[]).result[0]
     a, b = (v * 2).place(slots=[first]), (v * 3).place(slots=[second])
