@@ -102,3 +102,19 @@ def test_buffers_of_a_loop(donate, buffers):
         assert buffers - 1.3 < used < buffers + 0.3
     finally:
         own.close()
+
+
+def test_a_donated_argument_that_is_returned_as_it_is():
+    x, y = shoal.ones(2) * 1, shoal.ones(2) * 2
+    step = shoal.compile(lambda x, y: (x, x + y), replay=True, donate=(0, 1))
+    for _ in range(5):
+        given = y
+        x, y = step(x, y)
+    assert x.tolist() == [1, 1] and y.tolist() == [7, 7] and step.programs == 1
+    with pytest.raises(shoal.InvalidError, match="donated"):
+        given.tolist()
+    swap = shoal.compile(lambda x, y: (y, x + y), replay=True, donate=(0, 1))
+    x, y = shoal.ones(2) * 1, shoal.ones(2) * 2
+    for _ in range(9):
+        x, y = swap(x, y)
+    assert x.tolist() == [89, 89] and y.tolist() == [144, 144]

@@ -187,7 +187,8 @@ class Program:
         self._operands = [place for place, _ in operands]
         # What the function changes in place may be written over, where nobody else has its value.
         given = {place.argument: False for place, _ in self._rebound if place.argument is not None}
-        given.update(dict.fromkeys(donated, True))
+        returned = {place.argument for place in collected(self.result, _Place)}  # some as they are
+        given.update(dict.fromkeys(set(donated) - returned, True))
         changed = [place.object for place, _ in self._rebound if place.argument is None]
         for i, place in enumerate(self._operands):
             if place.argument in given:
@@ -311,8 +312,10 @@ class Replayed:
                 result = mapped(self._function(*call[0], **call[1]), _detached)
             else:
                 result = self._record(kind, inside, arguments, call, donated)
+            returned = set(map(id, collected(result, Tensor)))
             for at in donated:  # with the program that is sent at the end
-                arguments[at]._donate()
+                if id(arguments[at]) not in returned:
+                    arguments[at]._donate()
         return result
 
     def repeat(self, n, *args, carry=None, until=None, stream=None, feed=()):
