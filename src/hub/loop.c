@@ -315,8 +315,8 @@ static bool may_do_with_less(const hub_instance *i) {
 enum { MOST_DECODED = 1 << 20 };
 
 /* What an instance reads for what is needed of it: what only moves, for who reads the same behind
- * it. budget: it may begin anew without what it reads
- * for nothing, and without what may have no end and is made for nothing, as far as this goes. */
+ * it. budget: it may begin anew without what it reads for nothing, and without what may have no end
+ * and is made for nothing, as far as this goes. */
 static void note_needed(hub_instance *i, size_t *budget) {
     const hub_record *record = i->record;
     bool *held = calloc((size_t)record->n_outputs + 1, sizeof *held);
