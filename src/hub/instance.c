@@ -484,11 +484,9 @@ void hub_failed(hub *h, hub_peer *peer, const Shoal__Failed *failed) {
         return;
     }
     const hub_peer *accused = failed->peer ? hub_peer_find(h, failed->peer) : NULL;
-    bool blames = failed->peer && (!accused || has_part(h, instance, accused));
-    if (accused == peer || (failed->peer && !blames)) {
+    bool blames = failed->peer && accused != peer && (!accused || has_part(h, instance, accused));
+    if (failed->peer && !blames) /* it has failed all the same */
         hub_strange(peer, "that it cannot reach a member which has no part in the program");
-        blames = false; /* it has failed all the same */
-    }
     uint32_t status = failed->error->status;
     bool known = status != SHOAL_OK && status < SHOAL_STATUS_COUNT;
     char message[HUB_MAX_REASON];
@@ -586,7 +584,7 @@ static bool fail_made_again(hub *h, const hub_instance *awaited, shoal_status st
     bool due = false;
     for (hub_instance *i = h->first; i; i = i->next)
         if (i->record == awaited->record && i->purpose == HUB_REMADE && i->status == SHOAL_OK)
-            due |= hub_instance_fail_only(h, i, status, text ? text : "no memory");
+            due |= hub_instance_fail_only(h, i, status, text);
     return due;
 }
 
@@ -599,18 +597,19 @@ bool hub_instance_fail_only(hub *h, hub_instance *instance, shoal_status status,
     bool due = instance->variant && instance->variant->n_moved;
     /* The message may be the thread's own, which the sending below could replace. */
     char *text = hub_instance_stamp(instance, message);
-    fail_one(h, instance, status, text ? text : "no memory");
+    const char *why = text ? text : "no memory";
+    fail_one(h, instance, status, why);
     /* What derives from it has a higher number; all of the session does, when it cannot be told. Of
      * who reads it the rest is made, except after a loss: then nothing is known to have failed. */
     base_map lost;
     base_map_init(&lost);
     bool listed = list_lost(instance, &lost), whole = !listed || status == SHOAL_LOST;
-    if (instance->purpose == HUB_ASKED) due |= fail_made_again(h, instance, status, text);
+    if (instance->purpose == HUB_ASKED) due |= fail_made_again(h, instance, status, why);
     for (hub_instance *i = instance->next; i; i = i->next) {
         if (i->status != SHOAL_OK || i->session != instance->session) continue;
         if (listed && !reads(i, &lost)) continue;
         if (whole)
-            due |= hub_instance_fail_only(h, i, status, text ? text : "no memory");
+            due |= hub_instance_fail_only(h, i, status, why);
         else
             due = i->concerned = true;
     }

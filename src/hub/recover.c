@@ -28,11 +28,11 @@ typedef BASE_VEC(hub_record *) records;
 /* Whether it is there, or lies with its client; and will be, where that is asked: what only runs
  * under way read goes with them. */
 static bool is_there(const hub *h, const hub_value *value, bool stays) {
-    const hub_peer *client = base_map_get(&h->sessions, value->session);
     if (value->data.size || value->kept)
         return true; /* a small one travels along, a copy goes home */
-    if (value->absent) return false;
-    return !stays || !value->released || (client && hub_value_at_client(client, value));
+    if (value->absent || !stays || !value->released) return !value->absent;
+    const hub_peer *client = base_map_get(&h->sessions, value->session);
+    return client && hub_value_at_client(client, value);
 }
 
 /* Lists what has to run for a value to be there, each marked, or says why there is no way back. */

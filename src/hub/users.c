@@ -96,11 +96,15 @@ bool hub_user_may_relay(const hub *h, const hub_user *user, size_t bytes) {
     return fair(own, all, HUB_MAX_RELAYED);
 }
 
+static bool may_hold(const hub *h, const hub_user *user, uint64_t more) {
+    uint64_t all = more;
+    for (size_t i = 0; i < h->users.count; i++) all += h->users.data[i]->held;
+    return fair(user->held + more, all, HUB_MAX_HELD);
+}
+
 shoal_status hub_hold(hub *h, hub_user *user, uint64_t bytes) {
     if (!user) return SHOAL_OK;
-    uint64_t all = bytes;
-    for (size_t i = 0; i < h->users.count; i++) all += h->users.data[i]->held;
-    if (!fair(user->held + bytes, all, HUB_MAX_HELD))
+    if (!may_hold(h, user, bytes))
         return base_fail(SHOAL_BUSY,
                          "the hub holds %llu MiB for tensors and programs of this user's sessions, "
                          "the most that it may: free some, or close a session",
@@ -110,9 +114,7 @@ shoal_status hub_hold(hub *h, hub_user *user, uint64_t bytes) {
 }
 
 bool hub_user_has_half(const hub *h, const hub_user *user) {
-    uint64_t all = user->held;
-    for (size_t i = 0; i < h->users.count; i++) all += h->users.data[i]->held;
-    return !fair(2 * user->held, all, HUB_MAX_HELD);
+    return !may_hold(h, user, user->held);
 }
 
 void hub_let_go(hub_user *user, uint64_t bytes) {
