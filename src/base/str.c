@@ -32,11 +32,17 @@ static bool reserve(base_str *s, size_t more) {
     return true;
 }
 
-void base_str_bytes(base_str *s, const void *data, size_t bytes) {
-    if (!reserve(s, bytes)) return;
-    if (bytes) memcpy(s->data + s->size, data, bytes);
+char *base_str_more(base_str *s, size_t bytes) {
+    if (!reserve(s, bytes)) return NULL;
+    char *more = s->data + s->size;
     s->size += bytes;
     s->data[s->size] = 0;
+    return more;
+}
+
+void base_str_bytes(base_str *s, const void *data, size_t bytes) {
+    char *more = base_str_more(s, bytes);
+    if (more && bytes) memcpy(more, data, bytes);
 }
 
 void base_str_text(base_str *s, const char *text) { base_str_bytes(s, text, strlen(text)); }

@@ -18,6 +18,8 @@ void base_str_init(base_str *s);
 void base_str_fini(base_str *s);
 void base_str_clear(base_str *s);
 void base_str_bytes(base_str *s, const void *data, size_t bytes);
+/* Makes it longer by so many bytes, to be written there; NULL: no memory. */
+char *base_str_more(base_str *s, size_t bytes);
 void base_str_text(base_str *s, const char *text);
 void base_str_format(base_str *s, const char *format, ...) SHOAL_PRINTF(2, 3);
 void base_str_format_list(base_str *s, const char *format, va_list list);

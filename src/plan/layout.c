@@ -163,23 +163,29 @@ shoal_status plan_layout_copy(base_arena *arena, const plan_layout *from, plan_l
 
 /* ---- the flat form: little-endian 64-bit numbers, as ENCODED lists them ---- */
 
-static void put(base_str *out, uint64_t value) {
-    unsigned char bytes[8];
-    for (int i = 0; i < 8; i++) bytes[i] = (unsigned char)(value >> (8 * i));
-    base_str_bytes(out, bytes, sizeof bytes);
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "layouts are little-endian");
+
+static char *put(char *at, uint64_t value) {
+    memcpy(at, &value, sizeof value);
+    return at + sizeof value;
 }
 
+/* The hub encodes those of all operands each time that a program is sent: in one piece. */
 shoal_status plan_layout_encode(const plan_layout *layout, base_str *out) {
-    put(out, layout->rank);
-    put(out, layout->combine | (uint32_t)layout->given << 16);
-    put(out, layout->n_slots);
-    for (uint32_t a = 0; a <= layout->rank; a++) put(out, layout->parts[a]);
+    size_t coords = (size_t)layout->n_slots * (layout->rank + 1);
+    size_t n = 3 + (layout->rank + 1) + layout->n_slots + coords;
+    for (uint32_t a = 0; a < layout->rank; a++) n += layout->parts[a] + 1;
+    char *at = base_str_more(out, n * sizeof(uint64_t));
+    if (!at) return base_str_status(out);
+    at = put(at, layout->rank);
+    at = put(at, layout->combine | (uint32_t)layout->given << 16);
+    at = put(at, layout->n_slots);
+    for (uint32_t a = 0; a <= layout->rank; a++) at = put(at, layout->parts[a]);
     for (uint32_t a = 0; a < layout->rank; a++)
-        for (uint32_t i = 0; i <= layout->parts[a]; i++) put(out, (uint64_t)layout->cuts[a][i]);
-    for (uint32_t i = 0; i < layout->n_slots; i++) put(out, layout->slots[i]);
-    for (size_t i = 0; i < (size_t)layout->n_slots * (layout->rank + 1); i++)
-        put(out, layout->coords[i]);
-    return base_str_status(out);
+        for (uint32_t i = 0; i <= layout->parts[a]; i++) at = put(at, (uint64_t)layout->cuts[a][i]);
+    for (uint32_t i = 0; i < layout->n_slots; i++) at = put(at, layout->slots[i]);
+    for (size_t i = 0; i < coords; i++) at = put(at, layout->coords[i]);
+    return SHOAL_OK;
 }
 
 typedef struct reader {
