@@ -246,7 +246,8 @@ def test_a_session_joins_a_new_hub(three):
         for lost in (x, y, pending):
             for use in (lambda: lost.numpy(), lambda: lost + 1, lambda: lost.start(),
                         lambda: (lost * lost).sum().backward()):
-                assert "was lost with the hub" in expect_lost(use)
+                text = expect_lost(use)
+                assert "was lost with its session at" in text and "the hub is gone" in text, text
         three.await_workers(2 + round)
         z = shoal.tensor(array, requires_grad=True)
         near((z @ z.T).numpy(), array, array.T)

@@ -50,6 +50,8 @@ static void swap(shoal_session *session, worker **fresh) {
     api_readings_give_up(session, SHOAL_LOST);
     api_forget(session);
     worker *lost = session->worker;
+    free(session->ended);
+    session->ended = worker_state(lost) == SHOAL_OK ? NULL : strdup(shoal_error_message());
     session->worker = *fresh;
     *fresh = lost;
     session->era++;
@@ -147,9 +149,10 @@ shoal_status api_check_era(const shoal_tensor *tensor) {
                          base_type_text(&tensor->type, text));
     if (tensor->era == tensor->session->era) return SHOAL_OK;
     return base_fail(SHOAL_LOST,
-                     "the value of this tensor (%s) was lost with the hub that held it; the hub at "
-                     "%s is a new one: make the tensor again, or load it",
-                     base_type_text(&tensor->type, text), tensor->session->options.hub);
+                     "the value of this tensor (%s) was lost with its session at %s, which ended "
+                     "(%s) and was joined anew: make the tensor again, or load it",
+                     base_type_text(&tensor->type, text), tensor->session->options.hub,
+                     tensor->session->ended ? tensor->session->ended : "no memory to say why");
 }
 
 void api_rejoin_end(shoal_session *session) {

@@ -435,6 +435,7 @@ void api_session_release(shoal_session *session) {
     free((char *)session->options.backend);
     free((char *)session->options.name);
     free(session->failed);
+    free(session->ended);
     pthread_cond_destroy(&session->calm);
     free(session->sources.data);
     pthread_mutex_destroy(&session->listening);

@@ -178,7 +178,8 @@ struct shoal_session {
     bool started; /* the thread below, and it has not been joined */
     pthread_t rejoiner;
     uint32_t attempts;
-    char *failed; /* why the last attempt did not succeed */
+    char *failed; /* why the last attempt did not succeed, */
+    char *ended;  /* and why the session before ended */
     uint64_t next_value, next_program, next_number;
     _Atomic(shoal_tensor *) freed;
 
