@@ -582,6 +582,7 @@ void hub_destroy(hub **out) {
     hub_users_fini(h);
     base_map_fini(&h->instances);
     base_map_fini(&h->values);
+    base_map_fini(&h->gone);
     base_map_fini(&h->programs);
     base_map_fini(&h->parts);
     base_map_fini(&h->slots);

@@ -530,6 +530,7 @@ void hub_instance_move_back(hub *h, hub_instance *instance) {
     for (uint32_t m = 0; instance->variant && m < instance->variant->n_moved; m++) {
         const uint32_t *moved = instance->variant->moved[m];
         hub_value *value = instance->record->inputs[moved[0]];
+        hub_gone(h, instance->output_ids[moved[1]]);
         if (!value->kept || value->stored != instance->output_ids[moved[1]]) continue;
         value->donated_to = 0; /* what did not come is nobody's */
         if (hub_value_home(h, value) != SHOAL_OK)
@@ -620,7 +621,7 @@ bool hub_instance_fail_only(hub *h, hub_instance *instance, shoal_status status,
 
 void hub_instance_fail(hub *h, hub_instance *instance, shoal_status status, const char *message) {
     bool moved = instance->variant && instance->variant->n_moved;
-    if (hub_instance_fail_only(h, instance, status, message) && status != SHOAL_LOST)
+    if (hub_instance_fail_only(h, instance, status, message))
         hub_rerun_concerned(h, status, instance->error ? instance->error : "no memory", moved);
 }
 
@@ -632,4 +633,5 @@ void hub_session_fail(hub *h, uint32_t session, shoal_status status, const char 
         else
             hub_instance_shorten(i, 0);
     }
+    base_map_fini(&h->gone); /* none but this session read it */
 }

@@ -277,14 +277,19 @@ static bool is_idle(const hub_instance *instance) {
     return !reads;
 }
 
-/* What only moves gives its inputs to who reads them behind it. Who reads what is made again may
- * also be before it, and have what was there before. */
+/* Whether somebody has what it makes. Who reads what is made again may also be before it, and have
+ * what was there before. */
+static bool is_for(const hub_value *value, const hub_instance *instance) {
+    return is_held(value) || (instance->purpose == HUB_REMADE && value->may_be);
+}
+
+/* What only moves gives its inputs to who reads them behind it. */
 static bool gives_something(const hub_instance *instance) {
     const hub_record *record = instance->record;
-    bool gives = false, idle = is_idle(instance), again = instance->purpose == HUB_REMADE;
+    bool gives = false, idle = is_idle(instance);
     for (uint32_t o = 0; o < record->n_outputs; o++) {
         const hub_value *value = instance->outputs[o];
-        gives |= idle ? !value->released : is_held(value) || (again && value->may_be);
+        gives |= idle ? !value->released : is_for(value, instance);
     }
     for (uint32_t n = 0; instance->program->moves && n < record->n_inputs; n++)
         gives |= record->inputs[n]->needed;
@@ -295,7 +300,7 @@ static bool gives_something(const hub_instance *instance) {
 static uint32_t find_held(const hub_instance *instance, bool *held) {
     uint32_t n = 0;
     for (uint32_t o = 0; o < instance->record->n_outputs; o++)
-        n += held[o] = is_held(instance->outputs[o]);
+        n += held[o] = is_for(instance->outputs[o], instance);
     return n;
 }
 

@@ -179,15 +179,17 @@ static bool uses_gone_slot(const hub *h, const hub_instance *instance) {
     return false;
 }
 
-/* Whether an input is no longer what the instance was planned with. */
-static bool stale(const hub_instance *instance) {
-    for (uint32_t i = 0; i < instance->record->n_inputs; i++) {
-        const hub_value *value = instance->record->inputs[i];
-        bool moves = value->kept && value->kept == instance->input_ids[i];
-        /* It is the instance's own, or that of a later one: all devices begin this one first. */
-        bool same = value->stored == instance->input_ids[i] || moves;
-        if (!same || (value->absent && value->donated_to < instance->id)) return true;
-    }
+void hub_gone(hub *h, uint64_t number) {
+    if (!number || base_map_set(&h->gone, number, h) == SHOAL_OK) return;
+    base_log(BASE_ERROR, "hub", "%s", shoal_error_message());
+    for (hub_instance *i = h->first; i; i = i->next) i->concerned = true; /* it may be any */
+}
+
+/* Whether an input will not come. What is made again meanwhile has another number: who reads the
+ * one before has it, as all devices begin with that. */
+static bool reads_gone(const hub *h, const hub_instance *instance) {
+    for (uint32_t i = 0; i < instance->record->n_inputs; i++)
+        if (base_map_get(&h->gone, instance->input_ids[i])) return true;
     return false;
 }
 
@@ -196,6 +198,8 @@ static bool stale(const hub_instance *instance) {
 static void abandon_outputs(hub *h, hub_instance *instance) {
     for (uint32_t o = 0; o < instance->record->n_outputs; o++) {
         hub_value *value = instance->outputs[o];
+        hub_gone(h, instance->output_ids[o]);
+        hub_gone(h, value->stored); /* what makes it again begins anew with this one */
         value->donated_to = 0;
         /* A program behind it was to move it in from the client's memory, where it never was. */
         bool moves = value->kept && value->kept == instance->output_ids[o] && !value->counted;
@@ -251,10 +255,18 @@ static void give_up(hub *h, hub_instance *instance, shoal_status status, const c
     hub_instance_detach(h, instance);
 }
 
+/* Whoever reads what is gone comes after what was to make it; but for what is made again. */
 static void give_up_concerned(hub *h, shoal_status status, const char *reason, records *list) {
-    for (hub_instance *i = h->first; i; i = i->next)
-        if (i->status == SHOAL_OK && (i->concerned || stale(i)))
+    bool any;
+    do {
+        any = false;
+        for (hub_instance *i = h->first; i; i = i->next) {
+            if (i->status != SHOAL_OK || (!i->concerned && !reads_gone(h, i))) continue;
             give_up(h, i, status, reason, list);
+            any = true;
+        }
+    } while (any);
+    base_map_fini(&h->gone);
 }
 
 static void settle_values(hub *h, hub_record *record) {
@@ -309,7 +321,7 @@ static void settle_ended(hub *h) {
     }
 }
 
-/* An instance, with what is made again of its program meanwhile, and all that are stale then. */
+/* An instance, with what is made again of its program meanwhile, and all that read of it. */
 static void rerun(hub *h, const hub_instance *instance, shoal_status status, const char *reason) {
     records list = {0};
     for (hub_instance *i = h->first; i; i = i->next) i->concerned = i->record == instance->record;
@@ -367,6 +379,7 @@ static void value_after_loss(hub *h, hub_value *value, uint32_t *lost) {
         whole &= hub_slot_of(h, value->layout.slots[i]) != NULL;
     if (whole || shrink(h, value)) return;
     ++*lost;
+    hub_gone(h, value->stored);
     if (value->kept) {
         if (hub_value_home(h, value) != SHOAL_OK)
             base_log(BASE_WARN, "hub", "%s", shoal_error_message());
@@ -403,7 +416,6 @@ void hub_lose_slots(hub *h, const char *what, const char *who) {
     uint64_t key;
     void *value;
     while (base_map_next(&h->values, &at, &key, &value)) value_after_loss(h, value, &lost);
-    for (hub_instance *i = h->first; i; i = i->next) i->concerned = false;
     give_up_concerned(h, SHOAL_LOST, what, &list);
     if (lost || list.count)
         base_log(BASE_WARN, "hub",

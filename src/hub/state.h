@@ -324,7 +324,8 @@ struct hub {
     base_map programs, parts;    /* by number: those of clients, and the hub's own parts of them */
     hub_instance *first, **last; /* in order of number: waiting and in flight, */
     base_map instances;          /* and by number */
-    hub_record *dying;           /* by next_dying */
+    base_map gone;     /* numbers that will not come, until who reads them has been given up */
+    hub_record *dying; /* by next_dying */
     bool burying;
     char *loss; /* the last one, for messages */
     BASE_VEC(hub_doubt) doubts;
@@ -553,6 +554,7 @@ void hub_lose(hub *h, hub_peer *peer, const char *reason);
 void hub_lose_slots(hub *h, const char *what, const char *who);
 /* Runs an instance again, and what derives from it. */
 void hub_rerun(hub *h, hub_instance *instance, const char *reason);
+void hub_gone(hub *h, uint64_t number); /* it will not come: who reads it is given up next */
 /* Runs those again that are concerned by a failure, as far as they can be, and whose inputs were to
  * move in with what failed (moved). */
 void hub_rerun_concerned(hub *h, shoal_status status, const char *reason, bool moved);
@@ -662,7 +664,7 @@ void hub_instance_settle(hub *h, hub_instance *instance);
 void hub_outcomes_send(hub_peer *client);
 /* Its values are no longer its concern: record becomes NULL. */
 void hub_instance_detach(hub *h, hub_instance *instance);
-/* Inputs that were to move in from their client stay there. */
+/* Inputs that were to move in from their client stay there, and who reads them begins anew. */
 void hub_instance_move_back(hub *h, hub_instance *instance);
 /* Tells the participants to give it up; `status` and `error` say why. */
 void hub_instance_cancel(const hub_instance *instance);
