@@ -254,6 +254,9 @@ static bool may_go_on(const hub_instance *i) {
     return i->program->unbounded && i->record && hub_instance_runs(i);
 }
 
+/* What may have no end and nobody needs. */
+static bool is_dropped(const hub_instance *i) { return i->unneeded && may_go_on(i); }
+
 /* What a loop that failed still makes is what comes home of the rounds before; of one that failed a
  * check no record is left. */
 static bool comes_home(const hub *h, const hub_instance *i) {
@@ -270,10 +273,12 @@ static bool is_held(const hub_value *value) {
     return !value->released || value->needed || value->holds > value->reads;
 }
 
-/* Something made again that nobody reads now: it can be made again once more. */
+/* Something made again that nobody reads now: it can be made again once more. Who makes the way
+ * back of something counts as no reader, and is one where it is needed itself. */
 static bool is_idle(const hub_instance *instance) {
     bool reads = instance->purpose != HUB_REMADE || instance->status != SHOAL_OK;
-    for (uint32_t o = 0; o < instance->record->n_outputs; o++) reads |= instance->outputs[o]->reads;
+    for (uint32_t o = 0; o < instance->record->n_outputs; o++)
+        reads |= instance->outputs[o]->reads || instance->outputs[o]->needed;
     return !reads;
 }
 
@@ -423,21 +428,35 @@ static bool has_operands(const hub *h, const hub_instance *i, hub_ways *ways) {
     return true;
 }
 
+/* What an instance that is dropped or begins anew takes along; false: it has not what it needs. */
+static bool begins_anew(const hub *h, const hub_instance *i, hub_ways *ways) {
+    const hub_record *record = i->record;
+    for (uint32_t o = 0; o < record->n_outputs; o++) i->outputs[o]->anew = true;
+    for (uint32_t m = 0; i->variant && m < i->variant->n_moved; m++)
+        record->inputs[i->variant->moved[m][0]]->anew = true; /* it comes with another */
+    return has_operands(h, i, ways);
+}
+
 /* Whether all that is needed and begins anew, as something that it reads is dropped or begins anew,
- * has its operands. From the first on. */
+ * has its operands. From the first on, and again: what is made again takes the awaited run of its
+ * record along, which is before it. */
 static bool can_begin_anew(const hub *h, const instances *list) {
     hub_ways ways = {0};
-    bool can = true;
-    for (size_t k = 0; can && k < list->count; k++) {
-        const hub_instance *i = list->data[k];
-        const hub_record *record = i->record;
-        bool drops = i->unneeded && may_go_on(i), anew = record->shed;
-        for (uint32_t n = 0; n < record->n_inputs; n++) anew |= record->inputs[n]->anew;
-        if (!drops && !anew) continue;
-        can = has_operands(h, i, &ways);
-        for (uint32_t o = 0; o < record->n_outputs; o++) i->outputs[o]->anew = true;
-        for (uint32_t m = 0; i->variant && m < i->variant->n_moved; m++)
-            record->inputs[i->variant->moved[m][0]]->anew = true; /* it comes with another */
+    bool can = true, more = true;
+    for (size_t k = 0; k < list->count; k++) list->data[k]->record->anew = false;
+    while (can && more) {
+        more = false;
+        for (size_t k = 0; can && k < list->count; k++) {
+            const hub_instance *i = list->data[k];
+            hub_record *record = i->record;
+            bool anew = record->shed || record->anew;
+            for (uint32_t n = 0; n < record->n_inputs; n++) anew |= record->inputs[n]->anew;
+            if (!anew && !is_dropped(i)) continue;
+            can = begins_anew(h, i, &ways);
+            if (is_dropped(i)) continue;
+            more |= !record->anew;
+            record->anew = true;
+        }
     }
     hub_ways_forget(&ways);
     return can;
@@ -472,6 +491,25 @@ static bool shorten_unseen(hub *h, uint32_t session) {
     return any;
 }
 
+/* What reads for nothing what was dropped, or derives from it, begins anew without; also the
+ * awaited run of a record that is made again, which may be before that. Whether there is any. */
+static bool shed_all(const instances *list, bool *moved) {
+    bool any = false, more = true;
+    while (more) {
+        more = false;
+        for (size_t k = 0; k < list->count; k++) {
+            hub_instance *i = list->data[k];
+            bool sheds = i->record->shed || reads_dropped(i);
+            if (!sheds || i->status != SHOAL_OK || is_dropped(i)) continue;
+            shed(i);
+            *moved |= i->variant && i->variant->n_moved;
+            more |= !i->record->shed;
+            any = i->record->shed = true;
+        }
+    }
+    return any;
+}
+
 /* Whether there was any. All are dropped before others are begun anew, once for all of them. */
 static bool drop_unneeded(hub *h, uint32_t session) {
     instances list = {0};
@@ -487,18 +525,15 @@ static bool drop_unneeded(hub *h, uint32_t session) {
     for (size_t k = 0; can && k < list.count; k++) list.data[k]->quiet |= list.data[k]->unneeded;
     for (size_t k = 0; can && k < list.count; k++) {
         hub_instance *i = list.data[k];
-        bool drops = i->unneeded && may_go_on(i);
-        if (!drops && !i->record->shed && !reads_dropped(i)) continue;
-        if (drops && is_idle(i))
-            i->concerned = true; /* its results have not failed */
-        else if (drops)
-            due |= hub_instance_fail_only(h, i, SHOAL_INTERRUPTED, UNHELD);
-        else
-            shed(i);
-        due |= !drops || i->concerned;
+        if (!is_dropped(i)) continue;
         moved |= i->variant && i->variant->n_moved;
+        if (is_idle(i))
+            due = i->concerned = true; /* its results have not failed */
+        else
+            due |= hub_instance_fail_only(h, i, SHOAL_INTERRUPTED, UNHELD);
         dropped = true;
     }
+    if (can && shed_all(&list, &moved)) due = dropped = true;
     if (due) hub_rerun_concerned(h, SHOAL_INTERRUPTED, UNHELD, moved);
     for (size_t k = 0; can && k < list.count; k++)
         list.data[k]->quiet &= list.data[k]->status != SHOAL_OK;

@@ -104,25 +104,27 @@ static const hub_value *cause_of_all(const hub_record *record, const hub_value *
     return failure;
 }
 
-/* Poisons the outputs that derive from what has failed; how many more that are. A failure that is
- * of none of the nodes is one of the whole. Fails without memory. */
+/* Poisons the outputs that derive from what has failed; how many that are, with those that had
+ * failed of something else: they are not made anew either. A failure that is of none of the nodes
+ * is one of the whole. Fails without memory. */
 static shoal_status spread(const hub_record *record, const shoal_graph *g, const hub_value *failure,
-                           const char *message, uint32_t *more) {
+                           const char *message, uint32_t *n) {
     failed f = {.failure = failure, .every = record->cuts > HUB_MAX_CUTS};
     bool known = false;
     if (failure) f.line = graph_find_line(message, &f.length);
-    for (uint32_t n = 0; n < g->n_nodes && !known; n++) known = is_at(&g->nodes[n], &f);
+    for (uint32_t k = 0; k < g->n_nodes && !known; k++) known = is_at(&g->nodes[k], &f);
     bool whole = record->program->loops || (failure && !known);
     const hub_value *all = whole ? cause_of_all(record, failure) : NULL;
     const hub_value **cause = trace(record, g, &f);
     if (!cause) return base_fail(SHOAL_NO_MEMORY, "no memory for what has failed");
-    *more = 0;
+    *n = 0;
     for (uint32_t o = 0; o < record->n_outputs; o++) {
         const hub_value *why = all ? all : cause[g->outputs[o]];
-        if (!why || !record->outputs[o] || record->outputs[o]->status != SHOAL_OK) continue;
+        if (!why || !record->outputs[o]) continue;
+        ++*n;
+        if (record->outputs[o]->status != SHOAL_OK) continue;
         record->outputs[o]->quiet |= why->quiet;
         hub_value_poison(record->outputs[o], why->status, why->error);
-        ++*more;
     }
     free(cause);
     return SHOAL_OK;
@@ -160,7 +162,7 @@ static hub_instance *find_asked(const hub *h, const hub_instance *instance) {
 
 bool hub_rest_fail(hub *h, hub_instance *instance, shoal_status status, const char *message) {
     graph *g = NULL;
-    uint32_t more = 0;
+    uint32_t n_failed = 0;
     int64_t start = base_now();
     if (!(instance = find_asked(h, instance))) return false;
     hub_user *user = instance->program->user;
@@ -168,15 +170,16 @@ bool hub_rest_fail(hub *h, hub_instance *instance, shoal_status status, const ch
     char *text = reason_of(instance, message);
     shoal_status read = text ? decode(instance->program, &g) : SHOAL_NO_MEMORY;
     const hub_value failure = {.status = status, .error = text};
-    if (read == SHOAL_OK) read = spread(instance->record, graph_data(g), &failure, message, &more);
+    if (read == SHOAL_OK)
+        read = spread(instance->record, graph_data(g), &failure, message, &n_failed);
     graph_destroy(&g);
-    if (more) {
+    if (n_failed) {
         hub_note(h, SHOAL_EVENT_FAIL, instance->id, "%s", text);
         hub_rerun_rest(h, instance, status, text);
     }
     hub_user_charge(h, user, start); /* a worker told it, but it is not that one's program */
     free(text);
-    return more;
+    return n_failed;
 }
 
 /* ---- the rest ---- */
@@ -303,7 +306,7 @@ void hub_rest_none(hub *h, const hub_record *record, shoal_status status) {
 
 void hub_rest(hub *h, hub_record *record, hub_record **out) {
     graph *g = NULL;
-    uint32_t more;
+    uint32_t n_failed;
     *out = NULL;
     if (is_whole(record)) {
         record->refs++;
@@ -311,7 +314,7 @@ void hub_rest(hub *h, hub_record *record, hub_record **out) {
         return;
     }
     shoal_status status = decode(record->program, &g);
-    if (status == SHOAL_OK) status = spread(record, graph_data(g), NULL, NULL, &more);
+    if (status == SHOAL_OK) status = spread(record, graph_data(g), NULL, NULL, &n_failed);
     if (status == SHOAL_OK) status = cut(h, record, graph_data(g), out);
     graph_destroy(&g);
     if (status != SHOAL_OK) {

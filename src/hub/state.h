@@ -210,7 +210,7 @@ typedef struct hub_record {
     hub_way way;         /* what is known of that: while many are asked for */
     bool read;           /* while loops are looked through: what it reads has been counted, */
     bool awaited;        /* whether the run that its client awaits is under way, */
-    bool shed;           /* and begins anew without what in it may have no end */
+    bool shed, anew;     /* and begins anew without what in it may have no end, or with another */
     bool bound;          /* what it makes is bound, and not made again */
     bool adopted;        /* what it makes may be made again by it */
     struct hub_record *next_dying;
