@@ -358,7 +358,7 @@ void hub_instance_settle(hub *h, hub_instance *instance) {
     unlink_instance(h, instance);
     hub_note(h, SHOAL_EVENT_FINISH, instance->id, "%s", shoal_status_name(instance->status));
     if (client) {
-        client->waiting--;
+        client->waiting -= instance->record != NULL;
         client->queued -= !instance->dispatched;
         tell_in_time(client);
     }

@@ -48,12 +48,27 @@ static void test_a_part(void **state) {
              (unsigned long long)number_of(p, 1));
     assert_string_equal(value_of(p, 2)->error, text);
     assert_int_equal(p->runs[p->sessions[0]], 2);
+    assert_int_equal(client_of(p)->waiting, 1); /* what was given up is not its any more */
     finish_all(p);
     assert_int_equal(p->outcomes, 3);
     assert_int_equal(p->parts, 2);
     assert_false(value_of(p, 1)->absent);
     assert_false(value_of(p, 3)->absent);
     assert_true(value_of(p, 2)->absent);
+}
+
+/* What derives from a check had failed of something else, as who is given it does: what does not
+ * derive from it is made all the same. */
+static void test_failed_before(void **state) {
+    pool *p = *state;
+    submit_checks(p, true, 1);
+    hub_value_poison(value_of(p, 3), SHOAL_INTERNAL, "who was given it has failed");
+    hub_value_poison(value_of(p, 4), SHOAL_INTERNAL, "who was given it has failed");
+    fail_first(p, SHOAL_RANGE, "<node 2>: index 9 is out of range");
+    assert_failed(p, 1, ALL, "--xx");
+    finish_all(p);
+    assert_false(value_of(p, 1)->absent);
+    assert_false(value_of(p, 2)->absent);
 }
 
 /* The rest fails as well, at the other line. */
@@ -558,6 +573,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_hostile, setup, teardown),
         cmocka_unit_test_setup_teardown(test_paid_for, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_part, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_failed_before, setup, teardown),
         cmocka_unit_test_setup_teardown(test_one_after_the_other, setup, teardown),
         cmocka_unit_test_setup_teardown(test_ends, setup, teardown),
         cmocka_unit_test_setup_teardown(test_no_line, setup, teardown),
