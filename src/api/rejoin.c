@@ -148,11 +148,13 @@ shoal_status api_check_era(const shoal_tensor *tensor) {
                          "function its values cannot be read, nor used after it",
                          base_type_text(&tensor->type, text));
     if (tensor->era == tensor->session->era) return SHOAL_OK;
+    const shoal_session *session = tensor->session;
+    bool last = tensor->era + 1 == session->era && session->ended;
     return base_fail(SHOAL_LOST,
                      "the value of this tensor (%s) was lost with its session at %s, which ended "
                      "(%s) and was joined anew: make the tensor again, or load it",
-                     base_type_text(&tensor->type, text), tensor->session->options.hub,
-                     tensor->session->ended ? tensor->session->ended : "no memory to say why");
+                     base_type_text(&tensor->type, text), session->options.hub,
+                     last ? session->ended : "some time ago");
 }
 
 void api_rejoin_end(shoal_session *session) {

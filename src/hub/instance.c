@@ -351,7 +351,8 @@ void hub_instance_settle(hub *h, hub_instance *instance) {
         note_outcome(h, instance);
         if (client) settle_moves(h, instance, client);
         for (uint32_t o = 0; instance->status == SHOAL_OK && o < instance->record->n_outputs; o++)
-            hub_value_count(h, instance->outputs[o]);
+            if (instance->outputs[o]->stored == instance->output_ids[o]) /* else it is made again */
+                hub_value_count(h, instance->outputs[o]);
         if (client && instance->status == SHOAL_OK) note_cost(instance, client);
         if (instance->purpose == HUB_CUT) hub_cut_done(h, instance);
     }
@@ -498,6 +499,7 @@ void hub_failed(hub *h, hub_peer *peer, const Shoal__Failed *failed) {
     int64_t start = base_now();
     hub_user *user = instance->program->user;
     hub_instance_fail(h, instance, known ? (shoal_status)status : SHOAL_INTERNAL, message);
+    hub_settle_ended(h);
     hub_dispatch(h);
     hub_user_charge(h, user, start); /* a worker told it, but it is not that one's program */
 }

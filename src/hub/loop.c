@@ -234,13 +234,16 @@ void hub_loops_cancel(hub *h, const hub_peer *peer, const uint64_t *values, size
     base_map_init(&cancelled);
     if (!list_cancelled(values, n, &cancelled))
         base_log(BASE_WARN, "hub", "loops are not cancelled: %s", shoal_error_message());
+    bool any = false;
     for (hub_instance *i = n ? h->first : NULL; i; i = i->next) {
         if (i->session != peer->session || !i->program->loops) continue;
         /* It was begun anew since, or is through, and is made again for what was lost of it. */
         if (!hub_instance_runs(i) || i->purpose != HUB_ASKED) continue;
-        if (i->first && base_map_remove(&cancelled, i->first))
-            hub_instance_fail(h, i, SHOAL_INTERRUPTED, "the loop was cancelled");
+        if (!i->first || !base_map_remove(&cancelled, i->first)) continue;
+        hub_instance_fail(h, i, SHOAL_INTERRUPTED, "the loop was cancelled");
+        any = true;
     }
+    if (any) hub_settle_ended(h);
     base_map_fini(&cancelled);
 }
 
@@ -544,6 +547,7 @@ static bool drop_unneeded(hub *h, uint32_t session) {
 void hub_loops_drop(hub *h, uint32_t session) {
     enum { MOST = 16 }; /* the next time that something is let go of goes on */
     /* What is begun anew may have loops made again that nobody needs either. */
-    for (int k = 0; k < MOST && shorten_unseen(h, session) && drop_unneeded(h, session); k++)
-        continue;
+    int k = 0;
+    while (k < MOST && shorten_unseen(h, session) && drop_unneeded(h, session)) k++;
+    if (k) hub_settle_ended(h);
 }

@@ -173,6 +173,33 @@ static void test_given_away(void **state) {
     finish_all(p);
 }
 
+static uint32_t count_instances(const pool *p) {
+    uint32_t n = 0;
+    for (const hub_instance *i = p->h->first; i; i = i->next) n++;
+    return n;
+}
+
+/* Behind as much as may be under way: what begins anew was never handed out, and is gone at once.
+ */
+static void test_not_handed_out(void **state) {
+    pool *p = *state;
+    begin(p);
+    for (uint64_t k = 0; k < 70; k++) submit(p, 0, N, 300 + k);
+    for (uint64_t k = 0; k < 5; k++) {
+        submit_endless(p, false, 10 + k);
+        submit_both(p, 100 + 10 * k, 10 + k, 1);
+    }
+    uint32_t before = count_instances(p);
+    assert_false(value_of(p, 10)->counted);
+    for (uint64_t k = 0; k < 5; k++) {
+        let_go(p, (uint64_t[]){10 + k, 100 + 10 * k, 102 + 10 * k}, 3);
+        assert_true(count_instances(p) < before);
+    }
+    assert_int_equal(count_instances(p), before - 5);
+    finish_all(p);
+    for (uint64_t k = 0; k < 5; k++) assert_false(value_of(p, 101 + 10 * k)->absent);
+}
+
 /* Nobody holds the endless one, nor what derives from it, which was sent with what is held. */
 static void test_endless_beside(void **state) {
     pool *p = *state;
@@ -224,6 +251,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_failed_beside_many, setup, teardown),
         cmocka_unit_test_setup_teardown(test_nothing_is_given, setup, teardown),
         cmocka_unit_test_setup_teardown(test_given_away, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_not_handed_out, setup, teardown),
         cmocka_unit_test_setup_teardown(test_endless_beside, setup, teardown),
         cmocka_unit_test_setup_teardown(test_endless_in_one, setup, teardown),
     };

@@ -312,7 +312,7 @@ static void run_again(hub *h, records *list, bool lost) {
     free(list->data);
 }
 
-static void settle_ended(hub *h) {
+void hub_settle_ended(hub *h) {
     for (hub_instance **at = &h->first; *at;) {
         hub_instance *i = *at;
         if (hub_instance_over(i))
@@ -332,7 +332,7 @@ static void rerun(hub *h, const hub_instance *instance, shoal_status status, con
 
 void hub_rerun_rest(hub *h, hub_instance *instance, shoal_status status, const char *reason) {
     rerun(h, instance, status, reason);
-    settle_ended(h);
+    hub_settle_ended(h);
     hub_dispatch(h);
 }
 
@@ -375,6 +375,7 @@ static bool shrink(const hub *h, hub_value *value) {
 static void value_after_loss(hub *h, hub_value *value, uint32_t *lost) {
     if (value->data.size || value->absent)
         return; /* a small one is laid out anew when it is used */
+    if (!base_map_get(&h->sessions, value->session)) return; /* it goes with its client */
     bool whole = true;
     for (uint32_t i = 0; i < value->layout.n_slots; i++)
         whole &= hub_slot_of(h, value->layout.slots[i]) != NULL;
@@ -424,7 +425,7 @@ void hub_lose_slots(hub *h, const char *what, const char *who) {
                  "when they are used",
                  list.count, who, lost);
     run_again(h, &list, true);
-    settle_ended(h);
+    hub_settle_ended(h);
 }
 
 void hub_lose(hub *h, hub_peer *peer, const char *reason) {
@@ -435,5 +436,5 @@ void hub_lose(hub *h, hub_peer *peer, const char *reason) {
     count_out(h, peer);
     if (peer->session) hub_session_fail(h, peer->session, SHOAL_LOST, text);
     if (computes) hub_lose_slots(h, text, peer->name);
-    settle_ended(h);
+    hub_settle_ended(h);
 }

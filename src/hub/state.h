@@ -660,8 +660,8 @@ void hub_instance_free(hub_instance *instance);
 /* Whether all who took part have said so, or are gone, and nothing is in doubt: to be settled. */
 bool hub_instance_over(const hub_instance *instance);
 void hub_instance_settle(hub *h, hub_instance *instance);
-/* Tells a client what is through. */
-void hub_outcomes_send(hub_peer *client);
+void hub_settle_ended(hub *h); /* all that are: what is given up before it was handed out is */
+void hub_outcomes_send(hub_peer *client); /* tells it what is through */
 /* Its values are no longer its concern: record becomes NULL. */
 void hub_instance_detach(hub *h, hub_instance *instance);
 /* Inputs that were to move in from their client stay there, and who reads them begins anew. */

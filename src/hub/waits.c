@@ -31,15 +31,13 @@ static void fail_from(hub *h, hub_instance *first, const hub_peer *client) {
         "for it, for a minute",
         client->name);
     bool denies = hub_part_of(first, client)->through; /* that anything waits for it */
-    for (hub_instance *i = first, *next; i; i = next) {
-        next = i->next;
+    for (hub_instance *i = first; i; i = i->next) {
         const hub_part *part = i->dispatched ? hub_part_of(i, client) : NULL;
         bool owed =
             i == first || (i->session == client->session && part && (denies || !part->through));
-        if (!owed) continue;
-        hub_instance_fail(h, i, SHOAL_TIMEOUT, text);
-        if (hub_instance_over(i)) hub_instance_settle(h, i);
+        if (owed) hub_instance_fail(h, i, SHOAL_TIMEOUT, text);
     }
+    hub_settle_ended(h);
     hub_dispatch(h);
 }
 
