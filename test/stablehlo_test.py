@@ -222,6 +222,35 @@ def test_several_factors_of_one_element():
     assert shoal.stablehlo.load(text).gradient()(x, both)[2].tolist()[:2] == [0, 0]
 
 
+@pytest.mark.parametrize("dtype", [np.float16, jnp.bfloat16, np.float32])
+@pytest.mark.parametrize("function", [jax.nn.sigmoid, jax.nn.silu, lambda x: 1 / (jnp.exp(-x) + 1)])
+def test_slope_of_the_sigmoid_far_below_0(function, dtype):
+    """JAX writes it out, and e^-x is beyond the type there: by the rules of what is written the slope is no number."""
+    x = np.array([-1e4, -100, -90, -89, -20, -12, -11, -8, -1, 0, 3, 20, 100], np.float32).astype(dtype)
+    text = jax.jit(lambda x: (function(x), function(x).astype(np.float32).sum())).lower(x).as_text()
+    assert "logistic" not in text
+    wide = x.astype(np.float32)
+    model, (y, slope) = shoal.stablehlo.load(text), jax.jvp(function if "lambda" not in function.__name__ else jax.nn.sigmoid,
+                                                             (wide,), (np.ones_like(wide),))
+    tolerance = {"float16": 2e-3, "bfloat16": 2e-2, "float32": 1e-5}[np.dtype(dtype).name]
+    least = 1e-7 if dtype == np.float16 else 1e-30
+    np.testing.assert_allclose(model(x)[0].numpy().astype(np.float32), y, rtol=tolerance, atol=least)
+    np.testing.assert_allclose(model.gradient(output=1)(x)[-1].numpy().astype(np.float32), slope, rtol=tolerance, atol=least + tolerance * 1e-3)
+
+
+def test_slope_of_relu_at_0():
+    """0, as JAX and PyTorch have it; of two that are equal each has half, as JAX and PyTorch have that."""
+    x = np.array([-1, -0.0, 0, 2, np.nan], np.float32)
+    for function in (jax.nn.relu, jax.nn.relu6, lambda x: lax.max(jnp.zeros_like(x), x)):
+        model = shoal.stablehlo.load(jax.jit(lambda x, f=function: (f(x), f(x[:4]).sum())).lower(x).as_text())
+        np.testing.assert_array_equal(model(x)[0].numpy(), function(x))
+        assert model.gradient(output=1)(x)[-1].tolist() == [0, 0, 0, 1, 0]
+    text = jax.jit(lambda x, y: lax.max(x, y).sum()).lower(x[:4], x[:4]).as_text()
+    assert [g.tolist() for g in shoal.stablehlo.load(text).gradient()(x[:4], x[:4])[1:]] == [[0.5] * 4] * 2
+    whole = np.array([-1, 0, 3], np.int32)
+    assert shoal.stablehlo.load(jax.jit(lambda x: lax.max(x, 0)).lower(whole).as_text())(whole).tolist() == [0, 0, 3]
+
+
 FAR = np.array([0, 1e-20, 0.5, 3, 30, 80, 1e9, 3e9, 1e15, 3e19, 1e25, 3e38])
 SLOPES = {  # function, its values and its slopes in float64, where
     "arcsinh": (jnp.arcsinh, np.arcsinh, lambda x: 1 / np.hypot(1, x), np.concatenate([-FAR, FAR])),
@@ -335,8 +364,21 @@ def test_choices_of_many_operands():
         expected = np.cos(np.array(xs)) * np.array([2 if i == 0 and not several else 1 for i in range(2000)])[:, None]
         np.testing.assert_allclose([g.numpy() for g in got], expected, rtol=1e-5)
     assert shoal.stablehlo.load(choice_of(4000, False))(True, *xs, *xs).numpy() > 0
-    with pytest.raises(shoal.ShoalError, match="if: its gradients are those of 2049 operands; there may be 2048 of them"):
-        shoal.stablehlo.load(choice_of(2049, False)).gradient()
+    with pytest.raises(shoal.ShoalError, match="if: its gradients are those of 8193 operands; there may be 8192 of them"):
+        shoal.stablehlo.load(choice_of(8193, False)).gradient()
+
+
+def test_loops_of_many_operands():
+    """An optimizer's step of some thousand tensors within a loop, and as many that it reads from around it."""
+    xs = [np.full(2, i, np.float32) for i in range(2500)]
+
+    def loop(*xs):
+        return lax.fori_loop(0, 3, lambda i, carried: tuple(x + y for x, y in zip(carried, xs)), xs)
+    got = shoal.stablehlo.load(jax.jit(loop).lower(*xs).as_text())(*xs)
+    np.testing.assert_array_equal([g.numpy() for g in got], 4 * np.array(xs))
+    lines = "".join(f"%a{i}, " for i in range(3)) + "%b:9000"
+    with pytest.raises(shoal.ShoalError, match="line 3, column .*: an operation of 9000 results, where 0 to 8192 are possible"):
+        shoal.stablehlo.load(f"module {{\n func.func @main(%x: tensor<f32>) -> tensor<f32> {{\n {lines} = stablehlo.while(%i = %x) : tensor<f32>\n }}}}")
 
 
 # ---- as torch-mlir writes, by hand ----

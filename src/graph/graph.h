@@ -212,7 +212,7 @@ shoal_attr graph_bytes(shoal_attr_key key, const void *data, size_t bytes);
 /* ---- the builder ---- */
 
 enum {
-    GRAPH_MAX_OUTPUTS = 2048, /* loops carry the parameters of models */
+    GRAPH_MAX_OUTPUTS = 8192, /* loops carry the parameters of models */
     GRAPH_MAX_JOINED = 64,    /* tensors that one body joins, and results of what has none */
     GRAPH_MAX_NODES = 1 << 20,
     GRAPH_MAX_DEPTH = 8,

@@ -124,6 +124,7 @@ hlo_rule *hlo_dynamic_rule(const char *name); /* dynamic.c */
 hlo_rule *hlo_random_rule(const char *name);  /* random.c */
 hlo_rule *hlo_matrix_rule(const char *name);  /* matrix.c */
 hlo_rule *hlo_chlo_rule(const char *name);    /* chlo.c */
+hlo_rule *hlo_idiom_rule(const char *name);   /* idioms.c */
 
 typedef struct hlo_named_rule {
     const char *name;

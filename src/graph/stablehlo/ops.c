@@ -375,9 +375,9 @@ static const hlo_named_rule rules[] = {{"stablehlo.constant", constant},
                                        {NULL, NULL}};
 
 hlo_rule *hlo_rule_of(const char *name) {
-    static hlo_rule *(*const tables[])(const char *name) = {hlo_control_rule, hlo_window_rule,
-                                                            hlo_dynamic_rule, hlo_random_rule,
-                                                            hlo_matrix_rule,  hlo_chlo_rule};
+    static hlo_rule *(*const tables[])(const char *name) = {
+        hlo_control_rule, hlo_window_rule, hlo_dynamic_rule, hlo_random_rule,
+        hlo_matrix_rule,  hlo_chlo_rule,   hlo_idiom_rule};
     char standard[64];
     if (!strncmp(name, "mhlo.", 5)) { /* StableHLO's older name */
         snprintf(standard, sizeof standard, "stablehlo.%s", name + 5);

@@ -4,6 +4,7 @@
 #include "graph/stablehlo/tree.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Words and attributes of a pretty form: what has more is no operation, but what follows one. */
@@ -433,8 +434,12 @@ static shoal_status results(hlo_reader *r, hlo_op *op) {
         hlo_name name = {.number = 1};
         SHOAL_TRY(hlo_read_name(r, &name.text));
         if (parse_take(p, ":")) SHOAL_TRY(parse_integer(p, &name.number));
-        if (name.number < 0 || name.number > GRAPH_MAX_OUTPUTS)
-            return parse_fail(p, "the number of results is wrong");
+        if (name.number < 0 || name.number > GRAPH_MAX_OUTPUTS) {
+            char why[96];
+            snprintf(why, sizeof why, "an operation of %lld results, where 0 to %d are possible",
+                     (long long)name.number, GRAPH_MAX_OUTPUTS);
+            return parse_fail(p, why);
+        }
         SHOAL_TRY(HLO_ROOM(r, &op->results));
         op->results.data[op->results.count++] = name;
     } while (parse_take(p, ","));
