@@ -165,6 +165,8 @@ class Shepherd:
         if kind == "parameter":
             self._sent_versions = list(self._versions)
         self.counts = None if counts is None else _whole(counts, len(counts), 1)
+        if any(state.get(name, mine) != mine for name, mine in self._division().items()):
+            self.counts = None  # they are parts of rounds of another length
         if not all(np.isfinite(vector).all() for vector in (*self.theta, *self._sent, *(outer.velocity for outer in self.outers))):
             raise ValueError("it has numbers that are not finite")
         for index, kept in state["islands"].items():
@@ -175,6 +177,10 @@ class Shepherd:
         if self._address is None:  # there will be no more of them
             self._wanted = min(self._wanted, self.experiment.workers)
         self.data.restore(state["data"])
+
+    def _division(self):
+        """What `counts` follow from, beside speeds."""
+        return {"tau": self.experiment.tau, "balance": self.experiment.balance}
 
     def _keep(self, states):
         """Saves a checkpoint with what these islands have: [(island, state)]."""
@@ -189,7 +195,7 @@ class Shepherd:
             islands[str(island.index)] = {"taken": state["taken"], "speed": island.speed, "versions": island.versions}
             arrays |= {f"island.{island.index}.{key}": array for key, array in state.items() if key != "taken"}
         self.checkpoints.save(self.round, arrays, {
-            "tokens": self.tokens, "loss": self.loss, "counts": self.counts, "fragments": e.fragments,
+            "tokens": self.tokens, "loss": self.loss, "counts": self.counts, "fragments": e.fragments, **self._division(),
             "versions": self._versions, "sent_versions": self._sent_versions, "islands": islands, "data": self.data.state()})
         self._kept = self.round
         self.monitor.event("checkpoint", round=self.round)
@@ -431,7 +437,7 @@ class Shepherd:
             counts = self._divide([*leases, *islands])[len(leases):]
         else:
             islands = self._gather()
-            # As the last checkpoint has it, if they are as many as then.
+            # As the last checkpoint has it, if they are as many as then, and divide alike.
             known = self.counts is not None and len(self.counts) == len(islands)
             counts = self.counts if known else self._divide(islands)
         self._publish()
