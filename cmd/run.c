@@ -21,6 +21,7 @@ enum {
     KEY_METRICS,
     KEY_BEACON,
     KEY_ONCE,
+    KEY_WAIT,
     KEY_MODELS,
     KEY_PANELS,
     KEY_BACKEND,
@@ -224,6 +225,7 @@ static const struct argp_option worker_options[] = {
      "signed; hub, also those that the user who runs the hub has signed (default: SHOAL_ARTIFACTS, "
      "else own)",
      0},
+    {"wait", KEY_WAIT, NULL, 0, "Wait for a hub that is not there yet, instead of ending", 0},
     {"once", KEY_ONCE, NULL, 0, "Stop when the hub is gone, instead of waiting for it to return",
      0},
     DAEMON_OPTION,
@@ -260,6 +262,7 @@ static void take_worker(void *input, int key, char *arg) {
         options->artifacts = arg;
         break;
     case KEY_ONCE: options->rejoin = false; break;
+    case KEY_WAIT: options->wait = true; break;
     case KEY_DAEMON:
         in->background = true;
         in->name = arg;
@@ -279,6 +282,9 @@ static int run_worker(const cmd_command *self, int argc, char **argv) {
             .size = sizeof in.options, .ready = worker_ready, .stop = &cmd_stop, .rejoin = true}};
     char id[DAEMON_ID];
     cmd_parse(self, argc, argv, &in);
+    if (in.background && in.options.wait)
+        cmd_usage(
+            "--wait and --daemon: a daemon is there once it has joined; leave one of them out");
     /* What the worker is called tells its daemon from others. */
     if (in.background) daemon_identify(self->name, in.name ? in.name : in.options.name, id);
     if (in.background && daemon_start(id) != CMD_OK) return CMD_FAILED;

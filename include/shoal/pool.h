@@ -79,6 +79,7 @@ typedef struct shoal_worker_options {
      * signed; "hub", those that the hub's user has signed, too. NULL: SHOAL_ARTIFACTS, else
      * "own". */
     const char *artifacts;
+    bool wait; /* while no hub answers it keeps trying to join its first one, at least every 5 s */
 } shoal_worker_options;
 /* Runs a worker in this thread until stopped; without `rejoin` also until the hub is lost (LOST,
  * within 3 s). The values that it holds are lost to the pool when it leaves. */

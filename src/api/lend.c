@@ -27,6 +27,7 @@ typedef struct lend {
     char hub[ADDRESS]; /* joined last, or tried */
     bool joined;       /* this time */
     bool ever;         /* joined */
+    int refusals;      /* in a row */
 } lend;
 
 static shoal_status find_devices(const shoal_worker_options *options, api_devices *out) {
@@ -176,6 +177,15 @@ bool api_may_pass(shoal_status status) {
     }
 }
 
+/* Whether it is worth while to try again. Before it has joined any, only a hub that does not answer
+ * is waited for: the rest is told at once. */
+static bool tries_again(lend *l, shoal_status status) {
+    if (!l->ever) return l->options.wait && status != SHOAL_IO && api_may_pass(status);
+    /* A mistake of the hub's, or its owner's, may be mended. */
+    return l->options.rejoin &&
+           (api_may_pass(status) || (status == SHOAL_DENIED && l->refusals++ < REFUSALS));
+}
+
 static void rest(const lend *l, uint32_t ms) {
     const struct timespec moment = {.tv_nsec = 20 * BASE_MS};
     int64_t end = base_now() + ms * BASE_MS;
@@ -200,24 +210,22 @@ shoal_status shoal_worker_run(const shoal_worker_options *given) {
                          strlen(l.named), ADDRESS - 1);
     uint32_t pause = LEAST_PAUSE_MS;
     bool told = false;
-    int refusals = 0;
     while (true) {
         shoal_status status = try_hubs(&l);
-        /* A mistake of the hub's, or its owner's, may be mended. */
-        bool again = api_may_pass(status) || (status == SHOAL_DENIED && refusals++ < REFUSALS);
-        if (status == SHOAL_OK || !l.ever || !l.options.rejoin || !again) return status;
+        if (status == SHOAL_OK || !tries_again(&l, status)) return status;
         if (status == SHOAL_DENIED) pause = MOST_PAUSE_MS;
-        if (l.joined) refusals = 0;
+        if (l.joined) l.refusals = 0;
         if (l.joined && status != SHOAL_DENIED) {
             pause = LEAST_PAUSE_MS;
             told = false;
         }
-        base_log(told ? BASE_DEBUG : BASE_WARN, l.name, "%s; tries to join again%s",
-                 shoal_error_message(), told ? "" : ", until it can");
+        base_log(told ? BASE_DEBUG : BASE_WARN, *l.name ? l.name : "worker",
+                 "%s; tries to join%s%s", shoal_error_message(), l.ever ? " again" : "",
+                 told ? "" : ", until it can");
         told = true;
         rest(&l, pause);
         if (stopped(&l)) {
-            base_log(BASE_INFO, l.name, "ends, as it was asked to");
+            base_log(BASE_INFO, *l.name ? l.name : "worker", "ends, as it was asked to");
             return SHOAL_OK;
         }
         pause = pause * 2 < MOST_PAUSE_MS ? pause * 2 : MOST_PAUSE_MS;

@@ -252,6 +252,32 @@ def test_a_shepherd_and_workers(home, files):
         assert process.wait(60) == -signal.SIGINT and time.monotonic() - began < 2 * SLACK
 
 
+def test_a_worker_that_is_there_first(home, files):
+    """It says what it waits for, joins when there is a hub, and Ctrl-C ends the wait; what waiting does not mend is an error."""
+    port = 30000 + os.getpid() % 10000
+    words = [*FAKE, "--worker", "--connect", f"127.0.0.1:{port}", "--backend", "cpu", "--name"]
+    environment = home.environment | {"SHOAL": SHOAL}
+
+    def start(*words):
+        process = subprocess.Popen([*map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
+        home.processes.append(process)
+        return process
+    waits = (rf"\S+ warn worker: no hub answers at shm:train-{port}: start one with `shoal hub`, or check the address; tries to join, "
+             "until it can\n")
+    first, other = start(*words, "first"), start(*words, "other")
+    assert re.fullmatch(waits, first.stdout.readline()) and re.fullmatch(waits, other.stdout.readline())
+    other.send_signal(signal.SIGINT)
+    assert other.communicate(timeout=60)[0] == "worker: ended\n" and other.returncode == 0
+    shepherd = start(*FAKE, "--shepherd", "--port", port, "--workers", 1, files / "exp.json")
+    assert first.stdout.readline() == f"worker: first joined shm:train-{port}\n"
+    assert "ended after round 12" in shepherd.communicate(timeout=120)[0] and shepherd.returncode == 0
+    none = subprocess.run([*words, "none", "--backend", "none"], capture_output=True, text=True, env=environment, timeout=60)
+    assert none.returncode == 1 and none.stderr.startswith("shoal: unknown backend 'none'; known: ")
+    daemon = subprocess.run([SHOAL, "worker", "--wait", "--daemon"], capture_output=True, text=True, env=environment, timeout=60)
+    assert (daemon.returncode, daemon.stderr) == (2, "shoal: --wait and --daemon: a daemon is there once it has joined; leave one of them "
+                                                     "out\n")
+
+
 def test_a_hub_that_ends_by_itself(home, monkeypatch):
     """Another one is started in its place, until the training is over."""
     monkeypatch.setenv("SHOAL", SHOAL)

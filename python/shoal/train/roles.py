@@ -45,9 +45,9 @@ def address_of(text):
 # ---- the worker ----
 
 def lend(told):
-    """Becomes a worker, as `shoal worker` is one."""
+    """Becomes a worker, as `shoal worker` is one. It waits for its shepherd, as the two may be started in any order."""
     hub = ["--hub", address_of(told.connect)] if told.connect else []
-    become("worker", *hub, *_devices(told), *(["--name", told.name] if told.name else []), *(["--log", told.log] if told.log else []),
+    become("worker", "--wait", *hub, *_devices(told), *(["--name", told.name] if told.name else []), *(["--log", told.log] if told.log else []),
            *(["--json"] if told.json else []))
 
 
