@@ -55,9 +55,19 @@ def error(*words, code=2, **variables):
     return err[len("shoal: "):-1]
 
 
+TEXT = """func.func @main(%w: tensor<4x2xf32>, %b: tensor<2xf32>, %ids: tensor<4x16xi32>, %targets: tensor<4x16xi32>) -> tensor<f32> {
+  %0 = stablehlo.broadcast_in_dim %b, dims = [1] : (tensor<2xf32>) -> tensor<4x2xf32>
+  %1 = stablehlo.add %w, %0 : tensor<4x2xf32>
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %2 = stablehlo.reduce(%1 init: %zero) applies stablehlo.add across dimensions = [0, 1] : (tensor<4x2xf32>, tensor<f32>) -> tensor<f32>
+  return %2 : tensor<f32>
+}
+"""
+
+
 @pytest.fixture
 def files(tmp_path):
-    (tmp_path / "m.mlir").write_text("")
+    (tmp_path / "m.mlir").write_text(TEXT)
     (tmp_path / "t.txt").write_text("a short text, over and over. " * 200)
     config = {"model_path": str(tmp_path / "m.mlir"), "data_path": str(tmp_path / "t.txt"), "tokenizer": "char", "outer_loop_steps": 12}
     (tmp_path / "exp.json").write_text(json.dumps(config, indent=1))
@@ -165,8 +175,15 @@ def test_what_would_be_done(files):
     assert told["workers"] == {"value": 3, "source": "option"} and told["tokenizer"] == {"value": "char", "source": f"{files}/exp.json:4"}
     assert told["fragments"] == {"value": 4, "source": "option"} and told["quorum"] == {"value": 0.25, "source": "command line"}
     assert told["seed"] == {"value": 0, "source": "default"} and "secret" not in json.dumps(told)
-    model = json.loads(run("--dry-run", "--json", "--config", files / "exp.json", "--model", "other.mlir", "--terminate")[0])
-    assert model["model_path"] == {"value": "other.mlir", "source": "option"}
+    assert told["parameters"] == [{"name": "parameter0", "shape": [4, 2], "begins": "N(0, 0.02)"},
+                                  {"name": "parameter1", "shape": [2], "begins": "0"}]
+    assert run("--dry-run", files / "exp.json")[0].endswith("default\n\nParameters, and what they begin with:\n"
+                                                            "parameter0  [4, 2]  N(0, 0.02)\nparameter1  [2]     0\n")
+    out, err = run("--dry-run", "--json", "--config", files / "exp.json", "--model", "other.mlir", "--terminate")
+    model = json.loads(out)
+    assert model["model_path"] == {"value": "other.mlir", "source": "option"} and model["parameters"] is None
+    assert err == ("shoal: model_path other.mlir: the model cannot be read: No such file or directory; what its parameters begin with is "
+                   "left out\n")
 
 
 # ---- training ----

@@ -18,6 +18,7 @@ from .arguments import UsageError, parse
 from .checkpoint import Checkpoints
 from .data import Data
 from .metrics import Server
+from .model import load
 from .monitor import Monitor, WandbLog
 from .screen import Gate, Lines, Screen, is_terminal, short, span
 from .tokens import open_tokens
@@ -78,14 +79,26 @@ def _print_keys(as_json):
 
 
 def _print_dry(made, sources, as_json):
-    values = made.as_dict()
+    values, begins = made.as_dict(), None
+    try:
+        begins = load(made.model_path).beginnings()
+    except ShoalError as error:
+        say(f"{error}; what its parameters begin with is left out")
     if as_json:
-        print(json.dumps({name: {"value": value, "source": sources[name]} for name, value in values.items()}, indent=2))
+        told = {name: {"value": value, "source": sources[name]} for name, value in values.items()}
+        told["parameters"] = begins and [{"name": name, "shape": shape, "begins": words} for name, shape, words in begins]
+        print(json.dumps(told, indent=2))
         return 0
     rows = [(name, json.dumps(value, ensure_ascii=False), sources[name]) for name, value in values.items()]
     wide = [max(len(row[i]) for row in rows) for i in (0, 1)]
     for name, value, source in rows:
         print(f"{name:<{wide[0]}}  {value:<{wide[1]}}  {source}")
+    if begins:
+        print("\nParameters, and what they begin with:")
+        rows = [(name, str(list(shape)), words) for name, shape, words in begins]
+        wide = [max(len(row[i]) for row in rows) for i in (0, 1)]
+        for name, shape, words in rows:
+            print(f"{name:<{wide[0]}}  {shape:<{wide[1]}}  {words}")
     return 0
 
 

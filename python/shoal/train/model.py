@@ -5,7 +5,6 @@
     program = of_function(loss, {"w": array}, batch=8, length=256)   # loss({"w": tensor}, ids, targets)
 """
 import os
-import re
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from ..autograd import no_grad
 from ..errors import FormatError, InvalidError, NotFoundError
 from ..pool import session
 from ..words import is_floating
+from . import uses
 
 _DATA = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 SPREAD = 0.02  # of the numbers that a matrix begins with
@@ -51,8 +51,8 @@ class Program:
         self.dtypes = [str(kind.dtype).removeprefix("shoal.") for kind in parameters]
         self._kinds = [str(kind.dtype).removeprefix("shoal.") for kind in (ids, targets)]
         self._begin = begin
-        self._text = model.text()
-        self.vocabulary = _rows(self._text, len(parameters))
+        read = uses.read(model.text())
+        self.vocabulary, self._vectors = uses.rows(read, len(parameters)), uses.vectors(read, len(parameters))
         self._gradient = model.gradient(range(len(parameters)))
         self._outputs = len(model.outputs)
 
@@ -65,19 +65,24 @@ class Program:
         """What the parameters begin with, arrays of float32: the values of a module; else by rule.
 
         The rule: what multiplies along one axis (a gain) is 1, what is added along one axis (a bias) is 0, and all
-        else has numbers of N(0, 0.02), which depend on the seed and the parameter's number.
+        else has numbers of N(0, 0.02), which depend on the seed and the parameter's number. If a part is used, such as a
+        layer's, it is the part's axes that count.
         """
         if self._begin is not None:
             return [np.array(array, np.float32) for array in self._begin]
-        uses = _uses(self._text, len(self.shapes))
         made = []
-        for i, (shape, use) in enumerate(zip(self.shapes, uses)):
-            if sum(extent > 1 for extent in shape) > 1 or use is None:
+        for i, (shape, value) in enumerate(zip(self.shapes, self._vectors)):
+            if value is None:
                 numbers = np.random.default_rng([seed, i]).standard_normal(shape, np.float32)
                 made.append(numbers * np.float32(SPREAD))
             else:
-                made.append(np.full(shape, use, np.float32))
+                made.append(np.full(shape, value, np.float32))
         return made
+
+    def beginnings(self):
+        """What `initial` makes of each parameter, in words: [(name, shape, such as "0")]."""
+        words = [f"N(0, {SPREAD})" if value is None else str(value) for value in self._vectors]
+        return list(zip(self.names, self.shapes, words if self._begin is None else ["given"] * len(words)))
 
     def record(self, parameters, ids, targets):
         """Records the loss and the gradients of the parameters: (loss, list), tensors of the same session."""
@@ -145,45 +150,3 @@ def of_module(module, batch, length, loss=None):
 
 def _texts(kinds):
     return ", ".join(f"{str(kind.dtype).removeprefix('shoal.')}{list(kind.shape)}" for kind in kinds) or "nothing"
-
-
-# ---- how arguments are used ----
-
-_LINE = re.compile(r"^\s*(%[\w.]+)(?::\d+)? = \"?(?:stablehlo|chlo|shoal)\.(\w+)\"?(.*)$", re.MULTILINE)
-_ON_THE_WAY = {"broadcast_in_dim", "reshape", "convert", "transpose", "broadcast"}
-_GAIN, _BIAS = {"multiply", "divide"}, {"add", "subtract"}
-
-
-def _arguments(text):
-    """The names of the arguments of @main."""
-    head = text.index("@main(")
-    return re.findall(r"(%[\w.]+): tensor", text[head:text.index(")", head)])
-
-
-def _rows(text, ids):
-    """How many rows the smallest table has that argument number `ids` of @main is looked up in; None if there is none."""
-    stands, found = {_arguments(text)[ids]}, []
-    for result, operation, rest in _LINE.findall(text):
-        operands = re.findall(r"%[\w.]+", rest.split(" : ")[0])
-        if operation in _ON_THE_WAY | {"select"} and stands & set(operands):  # `select`: negative ones count from the end
-            stands.add(result)
-        elif operation == "gather" and operands[1] in stands:
-            table, axis = re.search(r" : \(tensor<((?:\d+x)+)", rest), re.search(r"start_index_map = \[(\d+)\]", rest)
-            if table and axis:
-                found.append(int(table[1].split("x")[int(axis[1])]))
-    return min(found, default=None)
-
-
-def _uses(text, count):
-    """Per argument of @main what its use says that a vector begins with: 1, 0, or None."""
-    names = _arguments(text)[:count]
-    found = {}  # name -> the argument that it is, in another shape
-    stands = {name: i for i, name in enumerate(names)}
-    for result, operation, rest in _LINE.findall(text):
-        operands = [name for name in re.findall(r"%[\w.]+", rest.split(" : ")[0]) if name in stands]
-        for name in operands:
-            if operation in _ON_THE_WAY:
-                stands.setdefault(result, stands[name])
-            elif operation in _GAIN | _BIAS:
-                found.setdefault(stands[name], 1 if operation in _GAIN else 0)
-    return [found.get(i) for i in range(count)]
