@@ -449,7 +449,9 @@ static int choose_inputs(const input *in, const shoal_graph *g, uint32_t *wrt, u
         unsigned long number = strtoul(at, &end, 10);
         if (end == at || errno != 0 || (*end != 0 && *end != ',') || *at == '-')
             return cmd_fail("--wrt '%s': must be numbers of inputs, as 0,2,5", in->wrt);
-        if (number >= g->n_inputs || *n == g->n_inputs)
+        bool twice = false;
+        for (uint32_t i = 0; i < *n; i++) twice |= wrt[i] == number;
+        if (number >= g->n_inputs || twice)
             return cmd_fail("--wrt '%s': there are %u inputs, from 0 on, each named once", in->wrt,
                             g->n_inputs);
         wrt[(*n)++] = (uint32_t)number;

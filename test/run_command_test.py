@@ -149,6 +149,7 @@ def test_bytecode(shoal, tmp_path, monkeypatch):
     (["grad", "small.mlir", "--result", "1"], 1, "gradient: result 1 is"),
     (["grad", "small.mlir", "--result", "9"], 1, "gradient: there is no result 9, only 3"),
     (["grad", "small.mlir", "--wrt", "0,3"], 1, "--wrt '0,3': there are 3 inputs, from 0 on, each named once"),
+    (["grad", "small.mlir", "--wrt", "2,0,2"], 1, "--wrt '2,0,2': there are 3 inputs, from 0 on, each named once"),
     (["grad", "small.mlir", "--wrt", "0;1"], 1, "--wrt '0;1': must be numbers of inputs, as 0,2,5"),
     (["grad", "small.mlir", "--wrt", "1"], 1, "gradient: "),
 ])
