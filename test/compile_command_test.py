@@ -5,6 +5,7 @@ import importlib.metadata
 import json
 import os
 import pathlib
+import re
 import signal
 import stat
 import subprocess
@@ -174,6 +175,7 @@ def test_where_an_artifact_cannot_be(model, tmp_path, capsys):
     (tmp_path / "a.vmfb.sig").mkdir()
     assert run(capsys, model, "-o", made, code=1) == f"shoal: {made}.sig: Is a directory\n"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.vmfb", "a.vmfb.sig", "model.mlir"]
+    assert re.fullmatch(r"shoal: /proc/a\.vmfb: \S.*\n", run(capsys, model, "-o", "/proc/a.vmfb", code=1))
 
 
 def test_the_command(model, folder):

@@ -211,7 +211,10 @@ def _whole(path):
     folder = os.path.dirname(path) or "."
     if not os.path.isdir(folder):
         raise FileNotFoundError(errno.ENOENT, "there is no folder to write into", folder)
-    handle, draft = tempfile.mkstemp(dir=folder, prefix=os.path.basename(path) + ".")
+    try:
+        handle, draft = tempfile.mkstemp(dir=folder, prefix=os.path.basename(path) + ".")
+    except OSError as error:  # it names the draft
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from None
     try:
         with open(handle, "wb") as file:
             yield file
