@@ -17,6 +17,9 @@ class Data:
     def __init__(self, words=WORDS, seed=0):
         self.words, self.seed, self.seen, self.back, self.position = words, seed, 0, 0, 0
 
+    def bind(self, length, batch):
+        pass
+
     def take(self, round, island, islands, steps, batch, length):
         tokens = np.random.default_rng([self.seed, round, island]).integers(0, self.words, (steps, batch, length + 1))
         tokens[..., 1:] = (tokens[..., :1] + np.arange(1, length + 1)) % self.words  # something to learn

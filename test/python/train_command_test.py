@@ -164,6 +164,7 @@ def test_wrong_words(capsys, words, message):
 
 def test_files_that_are_not_there(files):
     assert error(files / "exp.json", "data_path=none", code=1) == "data_path none: there is no such file or folder"
+    assert error(files / "exp.json", "tau=1", "seed=2", "tau=1") == "the command line: tau is there twice; remove one"
     assert error(files / "exp.json", "tua=1") == "the command line: there is no key 'tua'; did you mean tau?"
     assert error("--shepherd", "--host", "0.0.0.0", files / "exp.json") == \
         "--host 0.0.0.0: workers have to know where to connect: give the address of this machine in their network"
@@ -218,14 +219,14 @@ def test_resuming_sees_the_same_data(files):
     assert last(run(*words, "--resume")[0])["theta"] == whole["theta"]
     assert list((files / "c/tokens").glob("*.tokens"))
     assert error(*words, code=1).startswith(f"checkpoint_dir {files}/c: there is a training of 12 rounds; --resume goes on with it; ")
-    process = subprocess.Popen([*FAKE, *map(str, words), f"checkpoint_dir={files}/d"], stdout=subprocess.PIPE, text=True,
+    process = subprocess.Popen([*FAKE, *map(str, words[:2]), f"checkpoint_dir={files}/d"], stdout=subprocess.PIPE, text=True,
                                env=ENVIRONMENT | {"FAKE_SECONDS": "0.1"})
     while json.loads(process.stdout.readline())["kind"] != "checkpoint":
         pass
     process.kill()
     process.wait()
     process.stdout.close()
-    assert last(run(*words, f"checkpoint_dir={files}/d", "--resume")[0])["theta"] == whole["theta"]
+    assert last(run(*words[:2], f"checkpoint_dir={files}/d", "--resume")[0])["theta"] == whole["theta"]
     assert "seed is 1, and the checkpoint's 0" in error(*words[:1], f"checkpoint_dir={files}/d", "seed=1", "--resume", code=1)
 
 
@@ -403,6 +404,31 @@ def loss(table, out, bias, ids, targets):
 tokens = np.zeros((4, 16), np.int32)
 shoal.stablehlo.export(loss, *(np.zeros(shape, np.float32) for shape in ((128, 16), (16, 128), (128,))), tokens, tokens).save(sys.argv[1])
 """
+
+
+def test_what_can_be_known_is_told_before_workers_come(home, files):
+    """A training that cannot be waits for nobody; nor does one of which nothing is left to do."""
+    run("-c", MODEL, files / "m.mlir", command=[sys.executable])
+    words = [files / "exp.json", "tokenizer=byte", "--shepherd", "--port", 25000 + os.getpid() % 5000]
+    real = {"command": [SHOAL, "train"]} | {name: value for name, value in home.environment.items() if name != "SHOAL"}
+    assert "\nshoal: max_epochs is 0.001: of 362 sequences that is 0, " in run(*words, "max_epochs=0.001", code=1, **real)[1]
+    run(files / "exp.json", "tokenizer=byte", "tau=2", f"checkpoint_dir={files}/c", "outer_loop_steps=2", command=[SHOAL, "train"])
+    out, err = run(*words, "tau=2", f"checkpoint_dir={files}/c", "outer_loop_steps=2", "--resume", **real)
+    assert "\nnothing is left to do: the checkpoint is of round 2, and outer_loop_steps is 2: make outer_loop_steps larger" in out
+    assert "waiting" not in err
+
+
+def test_an_output_that_takes_nothing(files):
+    """A full device is one message, and an exit code at the end of the training; a closed output is as good as /dev/null."""
+    cut = "shoal: standard output: No space left on device; training goes on without this log\n"
+    for words, message in (["--json"], cut), ([], cut), (["--dry-run"], "shoal: writing the output: No space left on device\n"):
+        for to, code, told in ("/dev/full", 1, message), ("&-", 0, ""):
+            script = f'"$@" >{to}'
+            out, err = run("-c", script, "sh", *FAKE, files / "exp.json", f"log_dir={files}/log", *words, command=["sh"], code=code)
+            assert (out, err) == ("", told)
+    kinds = [json.loads(line)["kind"] for line in (files / "log/run.jsonl").read_text().splitlines()]
+    assert kinds.count("end") == 4 and kinds.count("message") == 2
+    run("-c", '"$@" >&- 2>&- <&-', "sh", *FAKE, files / "exp.json", command=["sh"])
 
 
 @pytest.mark.skipif(importlib.util.find_spec("shoal.train.shepherd") is None, reason="the shepherd is not in this build")

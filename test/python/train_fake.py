@@ -18,6 +18,9 @@ class Shepherd:
         self.e, self.data, self.checkpoints, self.monitor, self.session = experiment, data, checkpoints, monitor, session
         self.path, self._stop = model, threading.Event()
 
+    def nothing_left(self):
+        return None
+
     def stop(self):
         self._stop.set()
 

@@ -1,5 +1,6 @@
 """`shoal train`: puts an experiment, its data, a pool, checkpoints and what watches together, and runs the shepherd."""
 import contextlib
+import errno
 import json
 import os
 import pathlib
@@ -28,21 +29,17 @@ _STREAMING = {"fragments": 4, "overlap": 1}  # of PCP's --streaming
 
 def main(argv=None):
     """The command; its exit code."""
+    for name, mode in ("stdin", "r"), ("stdout", "w"), ("stderr", "w"):
+        if getattr(sys, name) is None:  # it is closed: the next file would be in its place
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - kept
     try:
-        told = parse(sys.argv[1:] if argv is None else argv)
-        if told.log:
-            os.environ["SHOAL_LOG"] = told.log
-        if told.help:
-            return subprocess.call([find(), "help", "train"])
-        if told.keys:
-            return _print_keys(told.json)
-        if told.worker:
-            return roles.lend(told)
-        return _train(told)
+        code = _act(parse(sys.argv[1:] if argv is None else argv))
+        sys.stdout.flush()
+        return code
     except UsageError as error:
         return _fail(error, 2)
     except BrokenPipeError:  # nobody reads on
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _write_no_more()
         return 1
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -50,7 +47,27 @@ def main(argv=None):
         os.kill(os.getpid(), signal.SIGINT)  # so that the caller sees why
         return 130
     except (ShoalError, OSError) as error:
+        if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO) and error.filename is None:
+            _write_no_more()
+            return _fail(f"writing the output: {error.strerror}", 1)
         return _fail(error, 1)
+
+
+def _act(told):
+    if told.log:
+        os.environ["SHOAL_LOG"] = told.log
+    if told.help:
+        return subprocess.call([find(), "help", "train"])
+    if told.keys:
+        return _print_keys(told.json)
+    if told.worker:
+        return roles.lend(told)
+    return _train(told)
+
+
+def _write_no_more():
+    """What is not written yet is lost, and no error at the end of the process."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(error, code):
@@ -139,6 +156,13 @@ def _run(told, made, stack):
     wandb = WandbLog(made) if made.wandb_project else None
     monitor = Monitor(made.log_dir, sys.stdout if told.json else None, made.plot_every, wandb)
     stack.callback(monitor.close)
+    lost = []
+
+    def cut_off(text):
+        lost.append(text)
+        _write_no_more()
+        say(text)
+    monitor.cut_off = cut_off
     if told.metrics is not None:
         server = Server(monitor, told.metrics)
         stack.callback(server.close)
@@ -146,12 +170,14 @@ def _run(told, made, stack):
     session = _join(told, made, stack)
     from .shepherd import Shepherd
     shepherd = Shepherd(made, model=made.model_path, data=data, checkpoints=checkpoints, monitor=monitor, session=session)
-    if session.status().address != "embedded":  # a pool in this process has its workers
+    if session.status().address != "embedded" and shepherd.nothing_left() is None:  # a pool in this process has its workers
         _await(session, made.workers, monitor, told.json)
     gate = Gate(shepherd.stop)
     monitor.gate, monitor.summary.max_epochs = gate.wait, made.max_epochs
     with _watched(told, monitor, session, gate):
         result = shepherd.run()
+    if lost:
+        return 1
     if not told.json:
         summary = monitor.summary
         loss = result.get("loss")

@@ -78,13 +78,29 @@ class Data:
         """Whether all of all epochs has been seen; at the end fewer sequences than a batch may be left over."""
         return self.limit is not None and not self._open and self._available() < self._batch
 
+    def bind(self, length, batch):
+        """Says how long sequences are, and how many make a batch. InvalidError if the data are too few for one, or if sequences have
+        been of another length."""
+        if self.length not in (None, length):
+            raise InvalidError(f"take: sequences of {length} tokens, after such of {self.length}; their length is that of the first")
+        self.length, self._batch = length, batch
+        self.count = max(0, (len(self.tokens) - 1) // length)
+        self.limit = int(self.count * self.epochs)
+        if self.count < batch:
+            raise InvalidError(
+                f"data_path {self.tokens.path}: {len(self.tokens):,} tokens make {self.count} sequences of {length} tokens, and a "
+                f"batch is {batch}: give at least {batch * length + 1:,} tokens, or a model of smaller batches or shorter sequences")
+        if self.limit < batch:
+            raise InvalidError(f"max_epochs is {self.epochs}: of {self.count} sequences that is {self.limit}, and a batch is {batch}; "
+                               "make max_epochs larger")
+
     def take(self, round, island, islands, steps, batch, length):
-        """A `Lease` of steps x batch sequences; of fewer steps, or none, when the data end. The first call says how
-        long sequences are. InvalidError if the data are too few for one batch."""
+        """A `Lease` of steps x batch sequences; of fewer steps, or none, when the data end. InvalidError if the data
+        are too few for one batch."""
         if not 0 <= island < islands or min(steps, batch, length) < 1:
             raise InvalidError(f"take: island {island} of {islands}, {steps} steps of {batch} sequences of {length}: the island "
                                "must be one of them, the others at least 1")
-        self._bind(length, batch)
+        self.bind(length, batch)
         steps = min(steps, self._available() // batch)
         ranges = self._remove(steps * batch)
         lease = Lease(ranges, self._sequences(ranges), steps, batch)
@@ -120,25 +136,11 @@ class Data:
                 raise InvalidError(f"{name} is {mine}, and the checkpoint's {state[name]}: with another one, tokens would be seen "
                                    "twice or never; take the checkpoint's, or begin anew in another checkpoint_dir")
         if state["length"] is not None:
-            self._bind(state["length"], state["batch"])
+            self.bind(state["length"], state["batch"])
         self._next, self._seen, self._open = state["next"], state["seen"], []
         self._returned = [tuple(r) for r in state["returned"]]
 
     # ---- positions ----
-
-    def _bind(self, length, batch):
-        if self.length not in (None, length):
-            raise InvalidError(f"take: sequences of {length} tokens, after such of {self.length}; their length is that of the first")
-        self.length, self._batch = length, batch
-        self.count = max(0, (len(self.tokens) - 1) // length)
-        self.limit = int(self.count * self.epochs)
-        if self.count < batch:
-            raise InvalidError(
-                f"data_path {self.tokens.path}: {len(self.tokens):,} tokens make {self.count} sequences of {length} tokens, and a "
-                f"batch is {batch}: give at least {batch * length + 1:,} tokens, or a model of smaller batches or shorter sequences")
-        if self.limit < batch:
-            raise InvalidError(f"max_epochs is {self.epochs}: of {self.count} sequences that is {self.limit}, and a batch is {batch}; "
-                               "make max_epochs larger")
 
     def _available(self):
         return max(0, self.limit - self._next) + sum(stop - start for start, stop in self._returned)

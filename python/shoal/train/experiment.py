@@ -300,6 +300,8 @@ def read_words(words):
             raise InvalidError(f"{where}: {name}: {REFUSED[name]}")
         if name not in KEYS:
             raise _unknown(name, where)
+        if name in values:
+            raise InvalidError(f"{where}: {name} is there twice; remove one")
         value = text
         if _kind(KEYS[name])[0] is not str or text == "null":
             try:

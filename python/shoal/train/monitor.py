@@ -13,6 +13,7 @@ import time
 from ..errors import IOFailedError, UnsupportedError
 from ..files import _whole
 
+_OUTPUT = "standard output"
 _POINTS = 1024  # of a curve; a multiple of 2
 _SMOOTH = 0.2  # part of a new round in what is shown of the time of rounds
 
@@ -168,13 +169,13 @@ def _plain(value):
 class Monitor:
     """Takes events and passes them on. log_dir: the folder of run.jsonl and loss.png, or None; stream: a file that gets the
     lines of run.jsonl, too; plot_every: rounds between two pictures. What goes wrong with these is an event "message", and they
-    are left out from then on. `observers` are called with kind and fields of each event, after `summary` has it; `gate()` is
-    called after each round, and returns when the training is to go on."""
+    are left out from then on; of standard output `cut_off(text)` is told, too. `observers` are called with kind and fields of each
+    event, after `summary` has it; `gate()` is called after each round, and returns when the training is to go on."""
 
     def __init__(self, log_dir=None, stream=None, plot_every=50, wandb=None):
         self.summary, self.observers, self.lock = Summary(), [], threading.RLock()
         self.log_dir, self.stream, self.plot_every, self.wandb = log_dir, stream, plot_every, wandb
-        self.gate = None
+        self.gate, self.cut_off = None, lambda text: None
         self._file, self._plots = None, log_dir is not None
         if log_dir is not None:
             try:
@@ -191,7 +192,7 @@ class Monitor:
             self._log(line)
             for observer in list(self.observers):
                 if observer in self.observers:  # it may have failed with the message that another one has
-                    self._write("standard output", lambda gone=observer: self.observers.remove(gone), observer, kind, fields)
+                    self._write(_OUTPUT, lambda gone=observer: self.observers.remove(gone), observer, kind, fields)
         if self.wandb is not None and kind == "round":
             shown = _plain({k: v for k, v in fields.items() if not isinstance(v, (dict, list, tuple))})
             self._write("Weights & Biases", lambda: setattr(self, "wandb", None), self.wandb.log, shown)
@@ -216,11 +217,14 @@ class Monitor:
             raise
         except Exception as error:  # noqa: BLE001 - of packages, too
             drop()
-            self.event("message", text=f"{what}: {getattr(error, 'strerror', None) or error}; training goes on without this log")
+            text = f"{what}: {getattr(error, 'strerror', None) or error}; training goes on without this log"
+            if what == _OUTPUT:
+                self.cut_off(text)
+            self.event("message", text=text)
 
     def _log(self, line):
         if self.stream is not None:
-            self._write("standard output", lambda: setattr(self, "stream", None), self._line, self.stream, line)
+            self._write(_OUTPUT, lambda: setattr(self, "stream", None), self._line, self.stream, line)
         if self._file is not None:
             self._write(self._file.name, self._close, self._line, self._file, line)
 

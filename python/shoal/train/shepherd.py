@@ -104,6 +104,7 @@ class Shepherd:
         self.round, self.tokens, self.loss, self.counts = 0, 0, None, None
         self.bytes_up = self.bytes_down = 0
         self._begin()
+        data.bind(self.program.length, self.program.batch * self.recipe.micro)  # what is too little is told before anybody is waited for
 
     # ---- what there is at first, and what a checkpoint holds ----
 
@@ -236,6 +237,8 @@ class Shepherd:
         e = self.experiment
         self.monitor.event("start", model=self.program.name, parameters=self.program.count, round=self.round,
                            rounds=e.outer_loop_steps * e.fragments, tau=e.tau, epoch=self.data.epoch, pid=os.getpid())
+        if (over := self.nothing_left()) is not None:
+            self.monitor.event("message", text=over)
         try:
             while self._ahead or self._goes_on():
                 self._one_round()
@@ -247,10 +250,23 @@ class Shepherd:
         self.monitor.event("end", **told)
         return told
 
+    def nothing_left(self):
+        """Why a training that goes on from a checkpoint is over already; None if it is not, or begins."""
+        e = self.experiment
+        if not self.round or self._is_left(0):
+            return None
+        done = self.round // e.fragments
+        more = (f"outer_loop_steps is {e.outer_loop_steps}: make outer_loop_steps" if done >= e.outer_loop_steps else
+                f"all of its data have been seen, and max_epochs is {e.max_epochs:g}: make max_epochs")
+        return f"nothing is left to do: the checkpoint is of round {done}, and {more} larger to go on"
+
     def _goes_on(self, rounds=0):
         """Whether there is a round after so many more."""
+        return not self._stopping.is_set() and not self._over and self._is_left(rounds)
+
+    def _is_left(self, rounds):
         e = self.experiment
-        if self._stopping.is_set() or self._over or self.round + rounds >= e.outer_loop_steps * e.fragments:
+        if self.round + rounds >= e.outer_loop_steps * e.fragments:
             return False
         return not self.data.exhausted and self.data.epoch < e.max_epochs
 
@@ -512,10 +528,18 @@ class Shepherd:
             report.state = None
             island.versions, island.reset = [-1] * self.experiment.fragments, True
             self._failed(island, ShoalError(f"no outer gradient of {island.worker} could be used in {TRIES} rounds: training has "
-                                            f"diverged; a learning_rate below {self.experiment.learning_rate} may help"))
+                                            f"diverged; {self._blamed()} may help"))
             if self._failures[island.place] >= TRIES:
                 self._lose(island, "its outer gradients cannot be used")
         return good
+
+    def _blamed(self):
+        """What is to be changed where training has diverged. Outer steps longer than the way that islands went may be why, if there
+        has been one."""
+        e = self.experiment
+        if self.round and e.outer_learning_rate > 1:
+            return f"an outer_learning_rate of at most 1, where it is {e.outer_learning_rate},"
+        return f"a learning_rate below {e.learning_rate}"
 
     def _close_round(self, fragment, leases, reports, seconds):
         good = self._accepted(reports, fragment, len(leases))
