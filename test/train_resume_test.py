@@ -23,12 +23,13 @@ def steps_of(told):
 
 
 @pytest.mark.parametrize("before, after", [(200, 1), (5, 20), (20, 5)])
-@pytest.mark.parametrize("balance", ["equal", "steps"])
-def test_another_tau(before, after, balance):
-    """Rounds have as many steps as the experiment says now, and AdamW's state stays."""
-    kept = Kept()
-    run(kept, tau=before, balance=balance)
-    told, _ = run(kept, tau=after, balance=balance, outer_loop_steps=5)
+@pytest.mark.parametrize("balance, overlap, compression", [("equal", 0, "none"), ("steps", 0, "none"), ("equal", 1, "none"),
+                                                           ("equal", 1, "int4")])
+def test_another_tau(before, after, balance, overlap, compression):
+    """Rounds have as many steps as the experiment says now, and AdamW's state stays, whatever long rounds have left over."""
+    kept, given = Kept(), {"balance": balance, "overlap": overlap, "compression": compression}
+    run(kept, tau=before, **given)
+    told, _ = run(kept, tau=after, outer_loop_steps=5, **given)
     assert steps_of(told) == [[after]] * 3 and told.of("rejected") == []
     assert [state["islands"]["0"] for _, _, state in kept.all[-1:]][0]["taken"] == 2 * before + 3 * after
 

@@ -345,9 +345,9 @@ def test_how_far_adamw_can_move(betas):
             gradient = (betas[0] / betas[1]) ** (n - 1 - i)
             mean, square = betas[0] * mean + (1 - betas[0]) * gradient, betas[1] * square + (1 - betas[1]) * gradient ** 2
         worst = max(worst, mean / (1 - betas[0] ** n) / np.sqrt(square / (1 - betas[1] ** n)))
-    bound = rules.farthest(e, 1, 0.0) / 4
+    bound = rules.farthest(e, 1, 0.0, 1) / 4
     assert worst <= bound * (1 + 1e-9) and bound <= 1.01 * worst
-    assert rules.farthest(settings(betas=(0.9, 0.81)), 1, 0.0) == np.inf
+    assert rules.farthest(settings(betas=(0.9, 0.81)), 1, 0.0, 5) == np.inf
 
 
 @pytest.mark.parametrize("kind, fragments, overlap", [("none", 1, 0), ("int4", 5, 0), ("none", 1, 4), ("int4", 5, 1)])

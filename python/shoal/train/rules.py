@@ -70,9 +70,9 @@ def adamw(parameters, gradients, means, squares, numbers):
     return tuple([row[i] for row in made] for i in range(3))
 
 
-def farthest(experiment, islands, most):
+def farthest(experiment, islands, most, tau):
     """How far AdamW can move a number in the steps of a round at all, from parameters of at most this size: what is said to have
-    moved farther is no gradient. Infinite where the betas allow any step.
+    moved farther is no gradient. tau: steps of a round, the longest that still counts. Infinite where the betas allow any step.
 
     By Cauchy and Schwarz |m| / sqrt(v) has a bound, whatever the gradients are, if beta1^2 < beta2: 7.3 for the usual betas. An
     island takes the steps of all islands at most; 4 is for rounds of more islands before, and for what compression kept. With overlap, a part alpha
@@ -83,8 +83,8 @@ def farthest(experiment, islands, most):
         return math.inf
     ratio, t = beta1 ** 2 / beta2, np.append(np.arange(1.0, 4096), math.inf)
     step = np.max((1 - beta1) / (1 - beta1 ** t) * np.sqrt((1 - beta2 ** t) / (1 - beta2) * (1 - ratio ** t) / (1 - ratio)))
-    path = 4.0 * experiment.learning_rate * experiment.tau * islands / (1 - experiment.alpha if experiment.overlap else 1)
-    return path * (step + decay * (most + path * step)) + 1e-6 * experiment.tau * islands * most
+    path = 4.0 * experiment.learning_rate * tau * islands / (1 - experiment.alpha if experiment.overlap else 1)
+    return path * (step + decay * (most + path * step)) + 1e-6 * tau * islands * most
 
 
 class Outer:

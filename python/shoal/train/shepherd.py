@@ -103,6 +103,7 @@ class Shepherd:
         self._cut_off = False  # all islands are lost with the hub
         self.round, self.tokens, self.loss, self.counts = 0, 0, None, None
         self.bytes_up = self.bytes_down = 0
+        self._longest = float(experiment.tau)  # steps of a round; longer ones, before a checkpoint, stay in what is left over and in momentum
         self._begin()
         data.bind(self.program.length, self.program.batch * self.recipe.micro)  # what is too little is told before anybody is waited for
 
@@ -166,6 +167,7 @@ class Shepherd:
         if kind == "parameter":
             self._sent_versions = list(self._versions)
         self.counts = None if counts is None else _whole(counts, len(counts), 1)
+        self._longest = max(self._longest, state.get("longest", self.experiment.tau))
         if any(state.get(name, mine) != mine for name, mine in self._division().items()):
             self.counts = None  # they are parts of rounds of another length
         if not all(np.isfinite(vector).all() for vector in (*self.theta, *self._sent, *(outer.velocity for outer in self.outers))):
@@ -197,6 +199,7 @@ class Shepherd:
             arrays |= {f"island.{island.index}.{key}": array for key, array in state.items() if key != "taken"}
         self.checkpoints.save(self.round, arrays, {
             "tokens": self.tokens, "loss": self.loss, "counts": self.counts, "fragments": e.fragments, **self._division(),
+            "longest": self._longest,
             "versions": self._versions, "sent_versions": self._sent_versions, "islands": islands, "data": self.data.state()})
         self._kept = self.round
         self.monitor.event("checkpoint", round=self.round)
@@ -512,7 +515,7 @@ class Shepherd:
     def _accepted(self, reports, fragment, islands):
         """[(island, report, gradient)] of those that AdamW can have come to."""
         kind, good, sent = self.experiment.compression, [], self._sent[fragment]
-        limit = rules.farthest(self.experiment, islands, float(np.abs(sent).max(initial=0)))
+        limit = rules.farthest(self.experiment, islands, float(np.abs(sent).max(initial=0)), self._longest)
         for island, report in reports:
             gradient = compress.decode(kind, report.payload)
             finite = np.isfinite(gradient).all() and np.isfinite(report.losses).all()
@@ -555,6 +558,7 @@ class Shepherd:
         self.outers[fragment].step(self.theta[fragment], gradient)
         self.loss = float(sum(float(r.losses.mean()) * n for (_, r, _), n in zip(good, steps)) / sum(steps))
         self.round += 1
+        self._longest = max(float(self.experiment.tau), self._longest * self.experiment.nesterov_momentum)
         self._versions[fragment] = self.round
         for saved in self._saved.values():  # who comes back later begins from the parameters of then
             saved.pop("parameters", None)
