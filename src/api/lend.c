@@ -219,13 +219,13 @@ shoal_status shoal_worker_run(const shoal_worker_options *given) {
             pause = LEAST_PAUSE_MS;
             told = false;
         }
-        base_log(told ? BASE_DEBUG : BASE_WARN, *l.name ? l.name : "worker",
-                 "%s; tries to join%s%s", shoal_error_message(), l.ever ? " again" : "",
-                 told ? "" : ", until it can");
+        const char *name = *l.name ? l.name : "worker"; /* it gets its own as it joins */
+        base_log(told ? BASE_DEBUG : BASE_WARN, name, "%s; tries to join%s%s",
+                 shoal_error_message(), l.ever ? " again" : "", told ? "" : ", until it can");
         told = true;
         rest(&l, pause);
         if (stopped(&l)) {
-            base_log(BASE_INFO, *l.name ? l.name : "worker", "ends, as it was asked to");
+            base_log(BASE_INFO, name, "ends, as it was asked to");
             return SHOAL_OK;
         }
         pause = pause * 2 < MOST_PAUSE_MS ? pause * 2 : MOST_PAUSE_MS;

@@ -194,9 +194,9 @@ typedef struct reader {
 } reader;
 
 static uint64_t get(reader *r) {
-    uint64_t value = 0;
-    for (int i = 0; i < 8; i++) value |= (uint64_t)r->at[i] << (8 * i);
-    r->at += 8;
+    uint64_t value;
+    memcpy(&value, r->at, sizeof value);
+    r->at += sizeof value;
     r->left--;
     return value;
 }

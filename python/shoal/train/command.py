@@ -107,16 +107,18 @@ def _print_dry(made, sources, as_json):
         print(json.dumps(told, indent=2))
         return 0
     rows = [(name, json.dumps(value, ensure_ascii=False), sources[name]) for name, value in values.items()]
-    wide = [max(len(row[i]) for row in rows) for i in (0, 1)]
-    for name, value, source in rows:
-        print(f"{name:<{wide[0]}}  {value:<{wide[1]}}  {source}")
+    _print_columns(rows)
     if begins:
         print("\nParameters, and what they begin with:")
-        rows = [(name, str(list(shape)), words) for name, shape, words in begins]
-        wide = [max(len(row[i]) for row in rows) for i in (0, 1)]
-        for name, shape, words in rows:
-            print(f"{name:<{wide[0]}}  {shape:<{wide[1]}}  {words}")
+        _print_columns([(name, str(list(shape)), words) for name, shape, words in begins])
     return 0
+
+
+def _print_columns(rows):
+    """Rows of three words, the first two in columns of one width."""
+    wide = [max(len(row[i]) for row in rows) for i in (0, 1)]
+    for first, second, third in rows:
+        print(f"{first:<{wide[0]}}  {second:<{wide[1]}}  {third}")
 
 
 # ---- training ----
