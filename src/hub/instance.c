@@ -387,11 +387,15 @@ static bool has_slot(const hub_instance *instance, uint32_t slot) {
     return false;
 }
 
-static void note_time(hub_instance *instance, const Shoal__SlotTime *time) {
+static void note_time(hub *h, hub_instance *instance, hub_slot *slot, const Shoal__SlotTime *time) {
     const plan_result *plan = &instance->variant->plan;
-    for (uint32_t i = 0; i < plan->n_programs; i++)
-        if (plan->programs[i].slot == time->slot)
-            instance->times[i] = (shoal_slot_time){time->slot, time->nanoseconds, time->nodes};
+    for (uint32_t i = 0; i < plan->n_programs; i++) {
+        if (plan->programs[i].slot != slot->number) continue;
+        instance->times[i] = (shoal_slot_time){slot->number, time->nanoseconds, time->nodes};
+        /* How many rounds a loop has made of those that it may make, the plan does not know. */
+        if (!instance->program->loops)
+            hub_learn_products(h, slot, &plan->programs[i], time->nanoseconds);
+    }
 }
 
 /* Of the slots that the peer has in it, once each. */
@@ -407,7 +411,7 @@ static void take_times(hub *h, hub_peer *peer, hub_instance *instance, const Sho
         slot->instances++;
         slot->busy_ns += time->nanoseconds;
         slot->nodes += time->nodes;
-        note_time(instance, time);
+        note_time(h, instance, slot, time);
     }
 }
 

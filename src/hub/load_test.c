@@ -1,5 +1,6 @@
 /* What members say takes the hub no more than in proportion to its length, counts on who says it,
  * and means what it meant. */
+#include "graph/testing.h"
 #include "hub/hub_testing.h"
 
 #include <math.h>
@@ -152,6 +153,104 @@ static void test_much_traffic(void **state) {
     free(list);
 }
 
+/* ---- the speeds of devices ---- */
+
+static void products(uint32_t n, base_str *out) {
+    graph *g;
+    assert_int_equal(graph_new(0, &g), SHOAL_OK);
+    uint32_t x = test_add(g, GRAPH_IOTA, NULL, 0,
+                          ATTRS(INTS(SHAPE, n, n), graph_int(SHOAL_ATTR_IOTA_DIMENSION, 0),
+                                graph_int(SHOAL_ATTR_DTYPE, SHOAL_F32)));
+    for (int i = 0; i < 2; i++)
+        x = test_add(g, GRAPH_DOT_GENERAL, VALUES(x, x),
+                     ATTRS(graph_ints(SHOAL_ATTR_LHS_BATCHING_DIMENSIONS, NULL, 0),
+                           graph_ints(SHOAL_ATTR_RHS_BATCHING_DIMENSIONS, NULL, 0),
+                           INTS(LHS_CONTRACTING_DIMENSIONS, 1),
+                           INTS(RHS_CONTRACTING_DIMENSIONS, 0)));
+    assert_int_equal(graph_add_output(g, x), SHOAL_OK);
+    base_str_init(out);
+    assert_int_equal(graph_encode(graph_data(g), false, out), SHOAL_OK);
+    graph_destroy(&g);
+}
+
+/* The program of the oldest instance took a slot so many times what was expected of it. */
+static void finish_in(pool *p, hub_slot *slot, double times) {
+    const hub_instance *instance = p->h->first;
+    assert_non_null(instance);
+    assert_int_equal(instance->variant->plan.n_programs, 1);
+    assert_int_equal(instance->variant->plan.programs[0].slot, slot->number);
+    Shoal__SlotTime time = SHOAL__SLOT_TIME__INIT, *list[] = {&time};
+    Shoal__Done done = SHOAL__DONE__INIT;
+    time.slot = slot->number;
+    time.nanoseconds = (uint64_t)(instance->variant->plan.programs[0].seconds * 1e9 * times);
+    done.instance = instance->id;
+    done.slots = list;
+    done.n_slots = 1;
+    deliver(p, 0, SHOAL__KIND__DONE, &done.base);
+    assert_null(p->h->first);
+}
+
+/* One device takes longer or shorter than it was measured to take. */
+static void test_speeds_of_devices(void **state) {
+    enum { N = 250 };
+    const base_figure f = BASE_PRODUCTS_F32;
+    pool *p = *state;
+    hub_slot *slot = member(p, 0)->slots[0];
+    const double first = 2 * 2.0 * N * N * N / 0.05;
+    uint64_t k = 0;
+    base_str text;
+    assert_true(slot->compute);
+    wire_close(p->ends[1], SHOAL_LOST, "it has nothing to do here");
+    pump(p);
+    /* What it does not count, it does not learn: not even that there is such a figure. */
+    for (int round = 0; round < 12; round++) {
+        if (round == 1) slot->speeds.of[f] = first;
+        if (round == 1) p->h->speeds++;
+        uint64_t rounds = round == 11 ? 100 : 0;
+        products(N, &text);
+        submit_of(p, &text, ++k, NULL, 0, 1, rounds, 0);
+        if (round && round < 11) {
+            const plan_program *program = &p->h->first->variant->plan.programs[0];
+            assert_int_equal(program->figure, f);
+            assert_true(program->bound > 0.99 * program->seconds);
+            assert_true(program->products == 2 * 2.0 * N * N * N);
+        }
+        uint64_t speeds = p->h->speeds;
+        double before = slot->speeds.of[f], learnt = slot->learnt.of[f];
+        finish_in(p, slot, round == 3 ? 1e6 : round == 10 ? 0.01 : round == 11 ? 9 : 2);
+        let_go(p, &k, 1);
+        switch (round) {
+        case 0: assert_true(learnt == 0 && slot->learnt.of[f] == 0); break;
+        case 1: /* half as fast: not sure yet, */
+            assert_true(fabs(slot->learnt.of[f] / first - 0.875) < 0.01);
+            assert_true(slot->speeds.of[f] == first);
+            break;
+        case 2: /* and sure: plans are made anew with it */
+            assert_true(fabs(slot->learnt.of[f] / first - 0.78) < 0.01);
+            assert_true(slot->speeds.of[f] == slot->learnt.of[f]);
+            assert_int_equal(p->h->speeds, speeds + 1);
+            break;
+        case 3: /* it has slept */
+            assert_true(fabs(slot->learnt.of[f] / learnt - 0.8125) < 0.01);
+            break;
+        case 10: /* of less than 10 ms nothing is learnt, */
+        case 11: /* nor of loops */
+            assert_true(slot->learnt.of[f] == learnt && slot->speeds.of[f] == before);
+            break;
+        default: assert_true(slot->learnt.of[f] < learnt);
+        }
+        /* What is expected next follows what plans are made with. */
+        assert_true((slot->speeds.of[f] == before) == (p->h->speeds == speeds));
+    }
+    assert_true(slot->speeds.of[f] > first / 40);
+    /* Small ones show what else takes time. */
+    slot->speeds.of[f] = first * 1000;
+    products(8, &text);
+    submit_of(p, &text, ++k, NULL, 0, 1, 0, 0);
+    assert_true(p->h->first->variant->plan.programs[0].bound == 0);
+    finish_in(p, slot, 1);
+}
+
 /* ---- doubts ---- */
 
 /* Who says again and again that it cannot reach others is not waited for every time. */
@@ -215,6 +314,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_explain, setup, teardown),
         cmocka_unit_test_setup_teardown(test_speeds_of_links, setup, teardown),
         cmocka_unit_test_setup_teardown(test_much_traffic, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_speeds_of_devices, setup, teardown),
         cmocka_unit_test_setup_teardown(test_doubts, setup, teardown),
         cmocka_unit_test_setup_teardown(test_failed_in_doubt, setup, teardown),
     };

@@ -104,6 +104,29 @@ void hub_count(hub *h, const hub_traffic *traffic) {
     if (to) to->received += traffic->bytes;
 }
 
+/* What a program must take, nanoseconds, and how much of it products, for its time to tell. */
+enum { TELLING_NS = 10000000 };
+static const double TELLING_SHARE = 0.8;
+/* A program counts for so much of what is known by then, and is no more than so far off it: a
+ * machine may have slept meanwhile. Plans are made anew once they are this far off. */
+static const double NEWS = 0.25, MOST_NEWS = 4, FAR_OFF = 1.25;
+
+void hub_learn_products(hub *h, hub_slot *slot, const plan_program *program, uint64_t ns) {
+    base_figure f = program->figure;
+    double used = slot->speeds.of[f], known = slot->learnt.of[f] > 0 ? slot->learnt.of[f] : used;
+    if (ns < TELLING_NS || !(used > 0) || program->bound < TELLING_SHARE * program->seconds) return;
+    double share = program->bound / program->seconds;
+    double rate = program->products / ((double)ns * 1e-9 * share);
+    rate = fmax(known / MOST_NEWS, fmin(rate, known * MOST_NEWS));
+    known = fmin(known + NEWS * (rate - known), HUB_MOST_SPEED);
+    slot->learnt.of[f] = known;
+    if (known < used * FAR_OFF && known * FAR_OFF > used) return;
+    slot->speeds.of[f] = known;
+    h->speeds++;
+    base_log(BASE_INFO, "hub", "%s: %s %.3g %s, by what its programs took", slot->label,
+             base_figure_name(f), known, base_figure_unit(f));
+}
+
 static double rate_of(const hub_traffic *t) {
     return t->timed_ns ? (double)t->timed / (double)t->timed_ns * 1e9 : 0;
 }

@@ -29,7 +29,8 @@ typedef struct hub_slot {
     char *label; /* "w1/opencl:1" */
     uint32_t threads;
     double weight;            /* given; 0: by its speed */
-    base_speeds speeds;       /* measured; 0: not yet */
+    base_speeds speeds;       /* that plans are made with; 0: not measured yet */
+    base_speeds learnt;       /* by what its programs took; 0: nothing */
     uint32_t asked, answered; /* to measure: bits of base_figure */
     uint64_t memory;          /* 0: no limit known */
     uint64_t near;            /* of these on the device itself */
@@ -62,14 +63,13 @@ typedef struct hub_ask {
 } hub_ask;
 
 typedef struct hub_peer {
-    uint32_t number;
+    uint32_t number, pid;
     wire_link *link;
     Shoal__Role role;
     char *name, *host, *address;
     char *owner;           /* whose it is, for people */
     struct hub_user *user; /* the same for the same user on the same machine */
     uint8_t key[WIRE_KEY]; /* of its process: what members know it by */
-    uint32_t pid;
     uint64_t memory;  /* bytes, of its machine or of what it may take of it; 0: it has not told */
     uint64_t machine; /* which that is, and what it has of it: see Hello */
     uint32_t cores, online;
@@ -393,12 +393,12 @@ bool hub_figures_take(Shoal__Figure *const *figures, size_t n, base_speeds *to);
 void hub_speed(hub *h, hub_peer *peer, const Shoal__Speed *speed);
 /* Counts what a slot has sent and received. */
 void hub_count(hub *h, const hub_traffic *traffic);
-/* The speeds of links, from all that an instance has moved. */
+/* The speed of a slot, from the time that its program took; of links, from what one has moved. */
+void hub_learn_products(hub *h, hub_slot *slot, const plan_program *program, uint64_t ns);
 void hub_learn(hub *h, const hub_traffic *list, size_t n);
 /* Frames between the two go by way of the hub. */
 void hub_learn_relay(hub *h, const hub_peer *from, const hub_peer *to);
-/* Of the same user on the same machine. */
-bool hub_on_one_machine(const hub_peer *a, const hub_peer *b);
+bool hub_on_one_machine(const hub_peer *a, const hub_peer *b); /* and of one user */
 /* A new member's links are taken to be as fast as those of another on its machine. */
 void hub_links_join(hub *h, const hub_peer *peer);
 void hub_links_forget(hub *h, const hub_peer *peer);

@@ -21,7 +21,8 @@ typedef struct emitter {
     graph *graph;      /* NULL until something is in it */
     BASE_VEC(uint32_t) input_of, output_of;
     double flops, seconds;
-    BASE_VEC(int64_t) moves; /* of the exchange that is being written */
+    double bound[BASE_STREAM], products[BASE_STREAM]; /* by class */
+    BASE_VEC(int64_t) moves;                          /* of the exchange that is being written */
 } emitter;
 
 /* The graph that something is to be added to. */
@@ -100,14 +101,29 @@ static shoal_status copy_regions(emitter *e, graph *to, const shoal_node *node,
     return SHOAL_OK;
 }
 
+/* Products so large that they take this much longer than moving their bytes show how fast a device
+ * computes; smaller ones are held up by other things. */
+static const double FAR_BOUND = 4;
+
+static void count_products(emitter *e, const plan_work *work, double seconds) {
+    const base_speeds *speeds = &e->d->pool->slots[e->at].speeds;
+    double computing = work->flops / speeds->of[work->products];
+    if (!(computing > FAR_BOUND * base_speeds_seconds(speeds, work->products, 0, work->bytes)))
+        return;
+    e->bound[work->products] += seconds;
+    e->products[work->products] += work->flops;
+}
+
 /* What the nodes from `first` on do, which make up a part. */
 static shoal_status count_work(emitter *e, uint32_t first) {
     const shoal_graph *g = graph_data(e->graph);
     for (uint32_t n = first; n < g->n_nodes; n++) {
         plan_work work;
         SHOAL_TRY(plan_work_of(g, &g->nodes[n], &e->scratch, &work));
+        double seconds = plan_work_seconds(&e->d->pool->slots[e->at], &work, 1);
         e->flops += work.flops;
-        e->seconds += plan_work_seconds(&e->d->pool->slots[e->at], &work, 1);
+        e->seconds += seconds;
+        if (g->nodes[n].op == GRAPH_DOT_GENERAL) count_products(e, &work, seconds);
     }
     return SHOAL_OK;
 }
@@ -539,6 +555,12 @@ static shoal_status give(emitter *e, plan_result *out) {
                               .n_outputs = (uint32_t)e->output_of.count,
                               .flops = e->flops,
                               .seconds = e->seconds};
+    for (base_figure f = 0; f < BASE_STREAM; f++)
+        if (e->bound[f] > program->bound) {
+            program->bound = e->bound[f];
+            program->products = e->products[f];
+            program->figure = f;
+        }
     program->input_of = base_arena_copy(&out->arena, e->input_of.data,
                                         e->input_of.count * sizeof *e->input_of.data);
     program->output_of = base_arena_copy(&out->arena, e->output_of.data,
@@ -583,6 +605,8 @@ static shoal_status emit(emitter *e, plan_result *out) {
         e->slot = pool->slots[e->at].slot;
         e->input_of.count = e->output_of.count = 0;
         e->flops = e->seconds = 0;
+        memset(e->bound, 0, sizeof e->bound);
+        memset(e->products, 0, sizeof e->products);
         status = emit_slot(e, out);
         graph_destroy(&e->graph);
     }

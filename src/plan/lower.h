@@ -69,7 +69,10 @@ typedef struct plan_program {
     uint64_t peak;      /* bytes that one run needs at most beside its inputs, outputs included; */
     uint64_t exchanged; /* and those of all values of its own that it sends of or that come */
     double flops;
-    double seconds; /* expected, of computing */
+    double seconds;  /* expected, of computing; */
+    double bound;    /* those of them in which nothing but products of this class decides, */
+    double products; /* and the operations of these products */
+    base_figure figure;
 } plan_program;
 
 typedef struct plan_result {

@@ -25,6 +25,7 @@ enum {
     LARGE = 1024,
     ELEMENTS = 4 << 20,
     REPEATS = 3,
+    MOST_RUNS = 16,
     TINY = 16,
     MOST_NAME = 512,
     MOST_LINE = 768
@@ -192,8 +193,8 @@ static bool can(worker_slot *slot, const shoal_graph *g) {
     return worker_queue_supports(&slot->own, g, &g->nodes[0]);
 }
 
-/* The shortest of some runs, of long ones fewer; the first one only loads and warms. 0: the device
- * cannot do it. */
+/* The shortest of some runs, of long ones fewer: others may take the processors meanwhile. The
+ * first one only loads and warms. 0: the device cannot do it. */
 static shoal_status time_job(worker_slot *slot, const job *j, double *best) {
     worker_buffer *buffers[3] = {NULL};
     shoal_binding bindings[3] = {{0}};
@@ -215,7 +216,7 @@ static shoal_status time_job(worker_slot *slot, const job *j, double *best) {
         if (status != SHOAL_OK) break;
         bindings[i].memory = buffers[i]->memory;
     }
-    for (int i = 0; i <= REPEATS && status == SHOAL_OK && (i < 2 || spent < ENOUGH); i++) {
+    for (int i = 0; i <= MOST_RUNS && status == SHOAL_OK && (i < 2 || spent < ENOUGH); i++) {
         status = run_once(slot, executable, bindings, &seconds);
         if (i && seconds < least) least = seconds;
         spent += seconds;
