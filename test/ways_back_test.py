@@ -86,3 +86,21 @@ def test_who_reads_what_a_dead_worker_did_not_send_is_run_again():
         np.testing.assert_array_equal(value.numpy(), truth)
     assert time.monotonic() - begin < 60  # it took 200 s, and then failed
     pool.close()
+
+
+def test_a_way_back_of_more_programs_than_a_client_may_have_waiting():
+    """What the hub makes again is not the client's flood: it goes on submitting meanwhile."""
+    pool = Pool(3)
+    w = shoal.tensor(np.eye(64, dtype="f4")) * 1
+    x = shoal.tensor(np.ones((300, 64), "f4")).place(axis=0) * 1
+    step = shoal.compile(lambda x, w: x @ w, replay=True)
+    for _ in range(1500):
+        x = step(x, w)
+    shoal.sync()
+    pool.worker(1).kill()
+    pool.await_losses(1)
+    for _ in range(6):
+        x = step(x, w)
+    np.testing.assert_array_equal(x.numpy(), np.ones((300, 64), "f4"))
+    assert shoal.status().reruns > 1000
+    pool.close()

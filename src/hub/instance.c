@@ -153,7 +153,7 @@ shoal_status hub_instance_start(hub *h, hub_record *record, hub_purpose purpose,
         return status;
     }
     hub_peer *client = base_map_get(&h->sessions, record->session);
-    if (client) client->waiting++;
+    if (client) client->waiting += purpose == HUB_ASKED;
     if (client) client->queued++;
     record->refs++;
     record->program->users++;
@@ -359,7 +359,7 @@ void hub_instance_settle(hub *h, hub_instance *instance) {
     unlink_instance(h, instance);
     hub_note(h, SHOAL_EVENT_FINISH, instance->id, "%s", shoal_status_name(instance->status));
     if (client) {
-        client->waiting -= instance->record != NULL;
+        client->waiting -= instance->record && instance->purpose == HUB_ASKED;
         client->queued -= !instance->dispatched;
         tell_in_time(client);
     }
@@ -392,8 +392,8 @@ static void note_time(hub *h, hub_instance *instance, hub_slot *slot, const Shoa
     for (uint32_t i = 0; i < plan->n_programs; i++) {
         if (plan->programs[i].slot != slot->number) continue;
         instance->times[i] = (shoal_slot_time){slot->number, time->nanoseconds, time->nodes};
-        /* How many rounds a loop has made of those that it may make, the plan does not know. */
-        if (!instance->program->loops)
+        /* How many rounds there were, and how much of it there was, the plan does not know. */
+        if (!instance->program->unbounded && instance->status == SHOAL_OK)
             hub_learn_products(h, slot, &plan->programs[i], time->nanoseconds);
     }
 }
@@ -403,9 +403,11 @@ static void take_times(hub *h, hub_peer *peer, hub_instance *instance, const Sho
     for (size_t k = 0; k < done->n_slots && k < peer->n_slots; k++) {
         const Shoal__SlotTime *time = done->slots[k];
         hub_slot *slot = hub_slot_of(h, time->slot);
+        bool again = false;
+        for (size_t j = 0; j < k; j++) again |= done->slots[j]->slot == time->slot;
         if (!slot) continue; /* lost meanwhile */
-        if (slot->peer != peer || !has_slot(instance, time->slot)) {
-            hub_strange(peer, "the time of a slot that is not its own, or has no part");
+        if (again || slot->peer != peer || !has_slot(instance, time->slot)) {
+            hub_strange(peer, "the time of a slot that is not its own, has no part, or was told");
             continue;
         }
         slot->instances++;

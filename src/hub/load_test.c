@@ -179,76 +179,90 @@ static void finish_in(pool *p, hub_slot *slot, double times) {
     assert_non_null(instance);
     assert_int_equal(instance->variant->plan.n_programs, 1);
     assert_int_equal(instance->variant->plan.programs[0].slot, slot->number);
-    Shoal__SlotTime time = SHOAL__SLOT_TIME__INIT, *list[] = {&time};
+    Shoal__SlotTime time = SHOAL__SLOT_TIME__INIT, *list[] = {&time, &time};
     Shoal__Done done = SHOAL__DONE__INIT;
     time.slot = slot->number;
     time.nanoseconds = (uint64_t)(instance->variant->plan.programs[0].seconds * 1e9 * times);
     done.instance = instance->id;
     done.slots = list;
-    done.n_slots = 1;
+    done.n_slots = 2; /* the second time it does not count */
     deliver(p, 0, SHOAL__KIND__DONE, &done.base);
     assert_null(p->h->first);
+}
+
+/* Runs n products of matrices of 250 x 250, in so many times the time that is expected of them. */
+static void run_in(pool *p, hub_slot *slot, uint64_t *k, uint64_t rounds, double times) {
+    enum { N = 250 };
+    base_str text;
+    products(N, &text);
+    submit_of(p, &text, ++*k, NULL, 0, 1, rounds, 0);
+    if (!rounds) {
+        const plan_program *program = &p->h->first->variant->plan.programs[0];
+        assert_int_equal(program->figure, BASE_PRODUCTS_F32);
+        assert_true(program->bound > 0.9 * program->seconds);
+        assert_true(program->products == 2 * 2.0 * N * N * N);
+    }
+    finish_in(p, slot, times);
+    let_go(p, k, 1);
 }
 
 /* One device takes longer or shorter than it was measured to take. */
 static void test_speeds_of_devices(void **state) {
     enum { N = 250 };
-    const base_figure f = BASE_PRODUCTS_F32;
     pool *p = *state;
     hub_slot *slot = member(p, 0)->slots[0];
+    double *used = &slot->speeds.of[BASE_PRODUCTS_F32],
+           *learnt = &slot->learnt.of[BASE_PRODUCTS_F32];
     const double first = 2 * 2.0 * N * N * N / 0.05;
     uint64_t k = 0;
-    base_str text;
     assert_true(slot->compute);
     wire_close(p->ends[1], SHOAL_LOST, "it has nothing to do here");
     pump(p);
-    /* What it does not count, it does not learn: not even that there is such a figure. */
-    for (int round = 0; round < 12; round++) {
-        if (round == 1) slot->speeds.of[f] = first;
-        if (round == 1) p->h->speeds++;
-        uint64_t rounds = round == 11 ? 100 : 0;
-        products(N, &text);
-        submit_of(p, &text, ++k, NULL, 0, 1, rounds, 0);
-        if (round && round < 11) {
-            const plan_program *program = &p->h->first->variant->plan.programs[0];
-            assert_int_equal(program->figure, f);
-            assert_true(program->bound > 0.99 * program->seconds);
-            assert_true(program->products == 2 * 2.0 * N * N * N);
-        }
-        uint64_t speeds = p->h->speeds;
-        double before = slot->speeds.of[f], learnt = slot->learnt.of[f];
-        finish_in(p, slot, round == 3 ? 1e6 : round == 10 ? 0.01 : round == 11 ? 9 : 2);
-        let_go(p, &k, 1);
-        switch (round) {
-        case 0: assert_true(learnt == 0 && slot->learnt.of[f] == 0); break;
-        case 1: /* half as fast: not sure yet, */
-            assert_true(fabs(slot->learnt.of[f] / first - 0.875) < 0.01);
-            assert_true(slot->speeds.of[f] == first);
-            break;
-        case 2: /* and sure: plans are made anew with it */
-            assert_true(fabs(slot->learnt.of[f] / first - 0.78) < 0.01);
-            assert_true(slot->speeds.of[f] == slot->learnt.of[f]);
-            assert_int_equal(p->h->speeds, speeds + 1);
-            break;
-        case 3: /* it has slept */
-            assert_true(fabs(slot->learnt.of[f] / learnt - 0.8125) < 0.01);
-            break;
-        case 10: /* of less than 10 ms nothing is learnt, */
-        case 11: /* nor of loops */
-            assert_true(slot->learnt.of[f] == learnt && slot->speeds.of[f] == before);
-            break;
-        default: assert_true(slot->learnt.of[f] < learnt);
-        }
-        /* What is expected next follows what plans are made with. */
-        assert_true((slot->speeds.of[f] == before) == (p->h->speeds == speeds));
-    }
-    assert_true(slot->speeds.of[f] > first / 40);
+    /* Before it was measured there is nothing to correct. */
+    run_in(p, slot, &k, 0, 2);
+    assert_true(!*used && !*learnt);
+    *used = first;
+    uint64_t speeds = ++p->h->speeds;
+    /* Half as fast: it is told, and plans stay as they are. */
+    run_in(p, slot, &k, 0, 2);
+    assert_true(fabs(*learnt / first - 0.875) < 0.01);
+    run_in(p, slot, &k, 0, 2);
+    assert_true(fabs(*learnt / first - 0.78) < 0.01);
+    double before = *learnt;
+    run_in(p, slot, &k, 0, 1e6); /* it has slept */
+    assert_true(fabs(*learnt / before - 0.8125) < 0.01);
+    /* Of less than 10 ms nothing is learnt, nor of loops, nor of what has failed. */
+    before = *learnt;
+    run_in(p, slot, &k, 0, 0.1);
+    run_in(p, slot, &k, 100, 9);
+    base_str text;
+    products(N, &text);
+    submit_of(p, &text, ++k, NULL, 0, 1, 0, 0);
+    hub_instance_fail(p->h, p->h->first, SHOAL_INTERRUPTED, "it was cancelled");
+    finish_in(p, slot, 0.5);
+    assert_true(*learnt == before && *used == first && p->h->speeds == speeds);
+    /* Three times as fast as measured: plans are made with it, each time it is much more. */
+    for (int i = 0; i < 40; i++) run_in(p, slot, &k, 0, *used / first / 3);
+    assert_true(fabs(*learnt / first - 3) < 0.01);
+    assert_true(*used > 2 * first && *used <= *learnt);
+    assert_int_equal(p->h->speeds, speeds); /* with one device there is nothing to choose */
     /* Small ones show what else takes time. */
-    slot->speeds.of[f] = first * 1000;
+    *used = first * 1000;
     products(8, &text);
     submit_of(p, &text, ++k, NULL, 0, 1, 0, 0);
     assert_true(p->h->first->variant->plan.programs[0].bound == 0);
     finish_in(p, slot, 1);
+    /* What takes no time by its plan tells nothing of its products, whoever says what it took. */
+    const plan_program nothing = {.figure = BASE_PRODUCTS_F32};
+    before = *learnt;
+    hub_learn_products(p->h, slot, &nothing, 20 * BASE_MS);
+    assert_true(*learnt == before);
+    /* Where there are several, plans are made anew. */
+    assert_non_null(add_worker(p));
+    const plan_program product = {
+        .figure = BASE_PRODUCTS_F32, .seconds = 1, .bound = 1, .products = *used * 4};
+    for (int i = 0; i < 20; i++) hub_learn_products(p->h, slot, &product, BASE_SECOND);
+    assert_true(p->h->speeds > speeds && p->h->speeds <= speeds + 3);
 }
 
 /* ---- doubts ---- */
@@ -309,6 +323,46 @@ static void test_failed_in_doubt(void **state) {
     assert_int_equal(other->slots[0]->reserved, 0);
 }
 
+/* Who is blamed for what it has no part in, as it has one in what was before, and has to leave:
+ * what waited for the verdict is run again. */
+static void test_blamed_for_another(void **state) {
+    pool *p = *state;
+    hub_peer *accuser = of_another(p, 0, 1), *other = of_another(p, 1, 2);
+    submit(p, 0, 1 << 17, 1); /* both take part */
+    const hub_instance *before = p->h->first;
+    other->slots[0]->weight = 1e-9;
+    submit(p, 0, 4, 2); /* one does */
+    hub_instance *instance = before->next;
+    assert_non_null(instance);
+    assert_int_equal(instance->n_parts, 1);
+    assert_ptr_equal(instance->parts[0].peer, accuser);
+    Shoal__Error error = SHOAL__ERROR__INIT;
+    Shoal__Failed failed = SHOAL__FAILED__INIT;
+    error.status = SHOAL_LOST;
+    error.message = (char *)"unreachable";
+    failed.error = &error;
+    failed.peer = other->number;
+    for (int round = 0; round < 2; round++) {
+        failed.instance = instance->id;
+        deliver(p, 0, SHOAL__KIND__FAILED, &failed.base);
+        assert_true(instance->doubted);
+        accuser->role = other->role = SHOAL__ROLE__WORKER; /* of which one has to leave */
+        p->h->doubts.data[round].at -= 3 * BASE_SECOND;
+        uint64_t id = instance->id;
+        hub_doubts_judge(p->h);
+        pump(p);
+        assert_int_equal(instance->status, SHOAL_LOST);
+        Shoal__Done done = SHOAL__DONE__INIT;
+        done.instance = id;
+        deliver(p, 0, SHOAL__KIND__DONE, &done.base);
+        assert_null(hub_instance_find(p->h, id));
+        instance = p->h->first;
+        while (instance && (instance->n_parts != 1 || instance->status != SHOAL_OK))
+            instance = instance->next;
+        if (!round) assert_non_null(instance);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_explain, setup, teardown),
@@ -316,6 +370,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_much_traffic, setup, teardown),
         cmocka_unit_test_setup_teardown(test_speeds_of_devices, setup, teardown),
         cmocka_unit_test_setup_teardown(test_doubts, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_blamed_for_another, setup, teardown),
         cmocka_unit_test_setup_teardown(test_failed_in_doubt, setup, teardown),
     };
     return cmocka_run_group_tests_name("load", tests, NULL, NULL);

@@ -244,7 +244,7 @@ static void give_up(hub *h, hub_instance *instance, shoal_status status, const c
     hub_instance_move_back(h, instance);
     abandon_outputs(h, instance);
     hub_instance_cancel(instance);
-    if (client) client->waiting--;
+    if (client) client->waiting -= instance->purpose == HUB_ASKED;
     if (instance->purpose == HUB_CUT && client) hub_cut_failed(client);
     if (instance->purpose == HUB_ASKED) {
         /* Until it runs again its values have users for it. */

@@ -104,25 +104,40 @@ void hub_count(hub *h, const hub_traffic *traffic) {
     if (to) to->received += traffic->bytes;
 }
 
+/* Whether more than one device computes. */
+static bool has_choice(const hub *h) {
+    uint32_t n = 0;
+    for (size_t p = 0; p < h->peers.count; p++)
+        for (uint32_t i = 0; i < h->peers.data[p]->n_slots; i++)
+            n += h->peers.data[p]->slots[i]->compute;
+    return n > 1;
+}
+
 /* What a program must take, nanoseconds, and how much of it products, for its time to tell. */
 enum { TELLING_NS = 10000000 };
 static const double TELLING_SHARE = 0.8;
 /* A program counts for so much of what is known by then, and is no more than so far off it: a
- * machine may have slept meanwhile. Plans are made anew once they are this far off. */
-static const double NEWS = 0.25, MOST_NEWS = 4, FAR_OFF = 1.25;
+ * machine may have slept meanwhile. */
+static const double NEWS = 0.25, MOST_NEWS = 4;
+/* A slot that is so much faster than measured was measured at a bad moment: plans are made with
+ * what it shows. One that is slower is so for a while; plans stay, and with them the order in which
+ * numbers are added up. */
+static const double FASTER = 1.5;
 
 void hub_learn_products(hub *h, hub_slot *slot, const plan_program *program, uint64_t ns) {
     base_figure f = program->figure;
     double used = slot->speeds.of[f], known = slot->learnt.of[f] > 0 ? slot->learnt.of[f] : used;
-    if (ns < TELLING_NS || !(used > 0) || program->bound < TELLING_SHARE * program->seconds) return;
+    if (ns < TELLING_NS || !(used > 0) || !(program->bound > 0) ||
+        program->bound < TELLING_SHARE * program->seconds)
+        return;
     double share = program->bound / program->seconds;
     double rate = program->products / ((double)ns * 1e-9 * share);
     rate = fmax(known / MOST_NEWS, fmin(rate, known * MOST_NEWS));
     known = fmin(known + NEWS * (rate - known), HUB_MOST_SPEED);
     slot->learnt.of[f] = known;
-    if (known < used * FAR_OFF && known * FAR_OFF > used) return;
+    if (known < used * FASTER) return;
     slot->speeds.of[f] = known;
-    h->speeds++;
+    h->speeds += has_choice(h);
     base_log(BASE_INFO, "hub", "%s: %s %.3g %s, by what its programs took", slot->label,
              base_figure_name(f), known, base_figure_unit(f));
 }
@@ -345,8 +360,10 @@ static shoal_status list_links(const hub *h, base_arena *arena, plan_pool *out) 
 
 shoal_status hub_pool(const hub *h, uint32_t session, base_arena *arena, plan_pool *out) {
     plan_slot *slots = base_arena_array(arena, plan_slot, h->slots.count);
-    if (!slots) return SHOAL_NO_MEMORY;
+    base_speeds *shown = base_arena_array(arena, base_speeds, h->slots.count);
+    if (!slots || !shown) return SHOAL_NO_MEMORY;
     *out = (plan_pool){.slots = slots,
+                       .shown = shown,
                        .by_speed = follows_speeds(h, true),
                        .link_bytes = LINK_BYTES,
                        .link_delay = LINK_DELAY,
@@ -358,6 +375,7 @@ shoal_status hub_pool(const hub *h, uint32_t session, base_arena *arena, plan_po
     for (size_t i = 0; i < h->slots.count; i++) {
         const hub_slot *slot = list[i];
         if (!slot->compute && slot->peer->session != session) continue;
+        shown[out->n_slots] = slot->learnt;
         slots[out->n_slots++] =
             (plan_slot){.slot = slot->number,
                         .peer = slot->peer->number,

@@ -93,8 +93,8 @@ typedef struct hub_peer {
     Shoal__News *news; /* the last that it has told, or NULL */
     uint64_t read;     /* bytes that it had been sent when it was last looked at, */
     int64_t unread;    /* and since when it has read no more; 0: nothing waits */
-    uint32_t waiting;  /* its instances that are not through, */
-    uint32_t queued;   /* and those that are not handed out */
+    uint32_t waiting;  /* what it asked for that is not through, */
+    uint32_t queued;   /* and its instances that are not handed out */
     BASE_VEC(Shoal__Outcome *) outcomes; /* of those that are, to be told */
     base_arena told;                     /* what they consist of */
     bool blocked;      /* while handing out: its next instance has to wait for memory */

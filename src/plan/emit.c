@@ -22,6 +22,7 @@ typedef struct emitter {
     BASE_VEC(uint32_t) input_of, output_of;
     double flops, seconds;
     double bound[BASE_STREAM], products[BASE_STREAM]; /* by class */
+    bool open;                                        /* what bodies take is not known beforehand */
     BASE_VEC(int64_t) moves;                          /* of the exchange that is being written */
 } emitter;
 
@@ -123,6 +124,7 @@ static shoal_status count_work(emitter *e, uint32_t first) {
         double seconds = plan_work_seconds(&e->d->pool->slots[e->at], &work, 1);
         e->flops += work.flops;
         e->seconds += seconds;
+        e->open |= g->nodes[n].n_regions > 0;
         if (g->nodes[n].op == GRAPH_DOT_GENERAL) count_products(e, &work, seconds);
     }
     return SHOAL_OK;
@@ -556,7 +558,7 @@ static shoal_status give(emitter *e, plan_result *out) {
                               .flops = e->flops,
                               .seconds = e->seconds};
     for (base_figure f = 0; f < BASE_STREAM; f++)
-        if (e->bound[f] > program->bound) {
+        if (!e->open && e->bound[f] > program->bound) {
             program->bound = e->bound[f];
             program->products = e->products[f];
             program->figure = f;
@@ -605,6 +607,7 @@ static shoal_status emit(emitter *e, plan_result *out) {
         e->slot = pool->slots[e->at].slot;
         e->input_of.count = e->output_of.count = 0;
         e->flops = e->seconds = 0;
+        e->open = false;
         memset(e->bound, 0, sizeof e->bound);
         memset(e->products, 0, sizeof e->products);
         status = emit_slot(e, out);

@@ -274,6 +274,13 @@ static shoal_status give_output(plan_draft *d, uint32_t value, const plan_layout
     return plan_need(d, value, &joined, out);
 }
 
+/* What goes on at once with panels takes less than one after the other. */
+static shoal_status span(plan_draft *d) {
+    bool in_panels = false;
+    for (size_t i = 0; i < d->steps.count; i++) in_panels |= d->steps.data[i]->whole != NULL;
+    return in_panels ? plan_span(d, &d->seconds) : SHOAL_OK;
+}
+
 static shoal_status draft(plan_draft *d, const plan_layout *inputs,
                           const plan_layout *const *wanted) {
     const shoal_graph *g = d->g;
@@ -305,9 +312,7 @@ static shoal_status draft(plan_draft *d, const plan_layout *inputs,
     SHOAL_TRY(plan_draft_finish(d));
     SHOAL_TRY(plan_panel(d));
     SHOAL_TRY(plan_order(d));
-    bool in_panels = false;
-    for (size_t i = 0; i < d->steps.count; i++) in_panels |= d->steps.data[i]->whole != NULL;
-    return in_panels ? plan_span(d, &d->seconds) : SHOAL_OK;
+    return span(d);
 }
 
 /* ---- the pool against one slot ---- */
@@ -357,9 +362,47 @@ static void give_links(plan_draft *pooled, const plan_draft *alone, plan_result 
         if (base_map_set(&out->links, key, any) != SHOAL_OK) out->all_links = true;
 }
 
+/* ---- the time that is told ---- */
+
+/* Of the computations of a draft. */
+static void count_computing(plan_draft *d, double times) {
+    for (size_t i = 0; i < d->steps.count; i++) {
+        plan_step *step = d->steps.data[i];
+        if (!step->live || plan_is_exchange(step)) continue;
+        double seconds =
+            times * plan_compute_seconds(d, step->axes, &step->division, &step->work, NULL);
+        step->seconds += seconds;
+        d->seconds += seconds;
+    }
+}
+
+/* What was chosen stays, and takes the time that its slots have shown. */
+static shoal_status retime(plan_draft *d, plan_pool *pool) {
+    plan_slot *slots = base_arena_array(&d->arena, plan_slot, d->pool->n_slots);
+    if (!slots) return SHOAL_NO_MEMORY;
+    count_computing(d, -1);
+    const plan_slot *chosen_with = d->pool->slots;
+    *pool = *d->pool;
+    pool->slots = slots;
+    d->pool = pool;
+    for (uint32_t i = 0; i < pool->n_slots; i++) {
+        slots[i] = chosen_with[i];
+        SHOAL_TRY(base_map_set(&d->index, slots[i].slot, &slots[i]));
+        for (base_figure f = 0; f < BASE_FIGURES; f++)
+            if (pool->shown[i].of[f] > 0) slots[i].speeds.of[f] = pool->shown[i].of[f];
+    }
+    count_computing(d, 1);
+    return span(d);
+}
+
 static shoal_status write(plan_draft *pooled, plan_draft *alone, const plan_slot *single,
                           bool explained, plan_result *out) {
     plan_draft *chosen = single && alone->seconds < pooled->seconds ? alone : pooled;
+    plan_pool pools[2];
+    if (explained && pooled->pool->shown) {
+        SHOAL_TRY(retime(pooled, &pools[0]));
+        if (single) SHOAL_TRY(retime(alone, &pools[1]));
+    }
     *out = (plan_result){.seconds = chosen->seconds,
                          .bytes_moved = chosen->bytes,
                          .figures = pooled->figures | alone->figures};

@@ -46,6 +46,8 @@ enum { PLAN_MOST_PANELS = 64 };
 typedef struct plan_pool {
     uint32_t n_slots;
     const plan_slot *slots;
+    const base_speeds *shown; /* per slot, by what its programs took; 0: unknown; NULL: of none. It
+                                 is told by explanations, and changes no choice */
     bool by_speed;     /* nobody gave weights, and all speeds are known: shares follow these */
     double link_bytes; /* bytes per second between peers that are not in `links` */
     double link_delay; /* seconds per exchange between peers */
@@ -70,7 +72,7 @@ typedef struct plan_program {
     uint64_t exchanged; /* and those of all values of its own that it sends of or that come */
     double flops;
     double seconds;  /* expected, of computing; */
-    double bound;    /* those of them in which nothing but products of this class decides, */
+    double bound;    /* those of them in which nothing but products of a class decides, */
     double products; /* and the operations of these products */
     base_figure figure;
 } plan_program;

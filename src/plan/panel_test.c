@@ -113,6 +113,38 @@ static void cores_that_are_shared(void **state) {
     plan_result_fini(&result);
 }
 
+/* What slots have shown is told, and nothing is chosen otherwise. */
+static void speeds_that_are_shown(void **state) {
+    static const uint32_t sizes[] = {300, 4096}; /* at once, and in panels */
+    plan_pool pool = slow_pool();
+    base_speeds shown[3] = {{{0}}};
+    plan_result measured, told;
+    shown[1] = make_speeds(1e8, 0);
+    for (int i = 0; i < 2; i++) {
+        double n = sizes[i];
+        pool.shown = NULL;
+        product_on(&pool, sizes[i], true, &measured);
+        pool.shown = shown;
+        product_on(&pool, sizes[i], true, &told);
+        assert_int_equal(told.n_programs, measured.n_programs);
+        for (uint32_t k = 0; k < told.n_programs; k++) {
+            assert_int_equal(told.programs[k].slot, measured.programs[k].slot);
+            assert_int_equal(told.programs[k].encoded.size, measured.programs[k].encoded.size);
+            assert_memory_equal(told.programs[k].encoded.data, measured.programs[k].encoded.data,
+                                told.programs[k].encoded.size);
+        }
+        double slow = 0; /* all of a small one, else 11 of 21 parts */
+        for (uint32_t k = 0; k < told.n_programs; k++)
+            if (told.programs[k].slot == 10) slow = told.programs[k].flops / 1e8;
+        assert_true(slow > 11.0 / 21 * 2 * n * n * n / 1e8 * 0.98);
+        assert_true(measured.seconds < slow / 3);
+        assert_true(told.seconds > slow * 0.98);
+        assert_true(told.seconds < slow + measured.seconds);
+        plan_result_fini(&measured);
+        plan_result_fini(&told);
+    }
+}
+
 static void small_products(void **state) {
     plan_result result;
     product(256, true, &result);
@@ -125,6 +157,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(large_products, fresh, finish),
         cmocka_unit_test_setup_teardown(results_that_stay, fresh, finish),
         cmocka_unit_test_setup_teardown(cores_that_are_shared, fresh, finish),
+        cmocka_unit_test_setup_teardown(speeds_that_are_shown, fresh, finish),
         cmocka_unit_test_setup_teardown(small_products, fresh, finish),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -608,7 +608,10 @@ static void task_reached(void *context, shoal_status status) {
     worker_task *task = context;
     worker_slot *slot = task->slot;
     pthread_mutex_lock(&slot->worker->lock);
-    task->busy = (uint64_t)(base_now() - task->began);
+    /* It waited while the device was at others before it. */
+    int64_t now = base_now(), from = task->began > slot->idle_at ? task->began : slot->idle_at;
+    task->busy = (uint64_t)(now - from);
+    slot->idle_at = now;
     task->reached = true;
     task->last = status;
     while ((task = slot->submitted) && task->reached) {

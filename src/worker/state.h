@@ -278,22 +278,22 @@ struct worker_stream {
 typedef struct worker_slot {
     struct worker *worker;
     uint32_t number;
-    bool home; /* the process's own memory: no device, no thread */
+    bool home, parted; /* the process's memory: no device, no thread; lost, and the hub knows */
     worker_device device;
     worker_queue own;    /* its device, */
     worker_queue *aside; /* and the processor, which does what that cannot; NULL: nothing does */
     bool told[GRAPH_OP_BUILT_IN]; /* operations that its device lacks, which are done aside */
     uint32_t n_told;              /* failures of it whose work went aside */
     uint64_t last_told;           /* hash of what was said of the last one */
-    bool parted;                  /* its device is lost, and the hub has been told */
     base_map pieces;              /* value -> worker_piece */
     base_map programs;            /* id -> worker_program */
     worker_program *garbage;      /* to be freed by the thread that runs programs */
     worker_task *head, **tail;
     worker_task **turn; /* between rounds of a loop: from there on others have not had theirs, */
     int64_t left;       /* and may take so many nanoseconds; NULL: all */
-    worker_task *submitted, **submitted_end; /* that its device is at */
-    bool awaited;                            /* somebody waits until those have ended */
+    worker_task *submitted, **submitted_end; /* that its device is at, */
+    int64_t idle_at;                         /* which was through with the last of those before; */
+    bool awaited;                            /* somebody waits until they have ended */
     atomic_bool queued;                      /* there is a head: to be seen without the lock */
     uint32_t measure;      /* what the hub wants to know of it: bits of base_figure */
     bool advancing, again; /* home: some thread is at it */
