@@ -603,6 +603,10 @@ def test_other_sources(tmp_path):
         shoal.stablehlo.load(path).gradient(output=1)
     with pytest.raises(shoal.ShoalError, match="there is no result -1, only 1"):
         shoal.stablehlo.load(path).gradient(output=-1)
+    two = shoal.stablehlo.export(lambda x, y: (x * y).sum(), X, X)
+    for wrong in ([0, 0], [1, 0, 1], [2], [-1], [2 ** 32]):
+        with pytest.raises(shoal.ShoalError, match="gradient: there are 2 inputs, from 0 on, each named once"):
+            two.gradient(wrong)
     with pytest.raises(TypeError, match=r"a Lowered is neither a path nor a text; of JAX, jax.jit\(f\).lower\(...\).as_text\(\)"):
         shoal.stablehlo.load(jax.jit(jnp.sin).lower(X))
     for wrong, kind in ((lambda x: 5, "int"), (lambda x: {"a": x}, "dict"), (lambda x: (x, None), "NoneType")):

@@ -137,7 +137,7 @@ def load(source: Any, function: str | None = None) -> Model:
 
     function: the one to read; None: @main, or the only one. Raises FormatError with line, column and operation.
     """
-    name = None
+    name = ""
     if not isinstance(source, (str, bytes, os.PathLike)):
         raise TypeError(f"load: a {type(source).__name__} is neither a path nor a text; of JAX, "
                         "jax.jit(f).lower(...).as_text() is one")

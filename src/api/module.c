@@ -172,10 +172,14 @@ static shoal_status gradient_of(const shoal_graph *g, uint32_t output, const uin
     uint32_t *gradients = base_arena_array(graph_arena(all), uint32_t, n_wrt);
     if (!values || !gradients) return SHOAL_NO_MEMORY;
     SHOAL_TRY(graph_extract(g, g->inputs, g->n_inputs, g->outputs, g->n_outputs, all));
+    bool *named = base_arena_array(graph_arena(all), bool, g->n_inputs);
+    if (!named) return SHOAL_NO_MEMORY;
     for (uint32_t i = 0; i < n_wrt; i++) {
-        if (wrt[i] >= g->n_inputs)
-            return base_fail(SHOAL_INVALID, "gradient: there is no input %u, only %u", wrt[i],
+        if (wrt[i] >= g->n_inputs || named[wrt[i]])
+            return base_fail(SHOAL_INVALID,
+                             "gradient: there are %u inputs, from 0 on, each named once",
                              g->n_inputs);
+        named[wrt[i]] = true;
         values[i] = graph_data(all)->inputs[wrt[i]];
     }
     maker m = {all, SHOAL_OK};

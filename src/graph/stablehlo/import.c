@@ -130,12 +130,13 @@ static bool is_return(const char *name) {
     return !strcmp(dot ? dot + 1 : name, "return");
 }
 
-/* The places of nodes are the lines of the text. */
-static shoal_status note_line(const hlo_call *c) {
-    char place[256];
+/* The places of nodes are those of the operations in the text. */
+static shoal_status note_place(const hlo_call *c) {
+    char place[300];
     const char *file = c->s->in->options->file;
     if (!file) return SHOAL_OK;
-    snprintf(place, sizeof place, "%.200s:%zu", file, c->op->line);
+    snprintf(place, sizeof place, "line %zu, column %zu%s%.200s", c->op->line, c->op->column,
+             *file ? " of " : "", file);
     return graph_at(c->s->g, place, NULL);
 }
 
@@ -245,7 +246,7 @@ static shoal_status lower_call(hlo_call *c) {
     SHOAL_TRY(count_results(c));
     c->out = base_arena_array(&whole->r.p.arena, uint32_t, (size_t)c->n_out);
     if (!c->out) return SHOAL_NO_MEMORY;
-    SHOAL_TRY(note_line(c));
+    SHOAL_TRY(note_place(c));
     SHOAL_TRY(rule(c));
     return define_results(c);
 }

@@ -447,14 +447,16 @@ static shoal_status results(hlo_reader *r, hlo_op *op) {
 }
 
 /* Operations come one behind the other, so that lines are counted once. */
-static size_t line_of(hlo_reader *r, const char *at) {
+static void place(hlo_reader *r, hlo_op *op, const char *at) {
     const char *from = r->line_at ? r->line_at : r->p.text;
+    if (!r->line_at) r->line_begin = from;
     while (from < at && (from = memchr(from, '\n', (size_t)(at - from)))) {
         r->lines++;
-        from++;
+        r->line_begin = ++from;
     }
-    r->line_at = at;
-    return r->lines + 1;
+    r->line_at = op->at = at;
+    op->line = r->lines + 1;
+    op->column = (size_t)(at - r->line_begin) + 1;
 }
 
 static shoal_status operation(hlo_reader *r, hlo_op **out) {
@@ -463,8 +465,7 @@ static shoal_status operation(hlo_reader *r, hlo_op **out) {
     if (!op) return SHOAL_NO_MEMORY;
     SHOAL_TRY(results(r, op));
     parse_space(p);
-    op->at = p->at;
-    op->line = line_of(r, op->at);
+    place(r, op, p->at);
     bool is_generic = parse_ahead(p, '"');
     if (is_generic) {
         SHOAL_TRY(parse_string(p, &op->name));
