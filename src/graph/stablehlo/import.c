@@ -533,6 +533,14 @@ shoal_status hlo_reducer(const hlo_call *c, const hlo_region *region, const shoa
     return hlo_body(c, region, NULL, &captures, false, out);
 }
 
+shoal_status hlo_comparator(const hlo_call *c, hlo_text name, const shoal_graph **out) {
+    char text[64];
+    uint64_t key;
+    const hlo_function *f = find_function(c->s->in, name, &key);
+    if (f) return hlo_reducer(c, f->op->regions, out);
+    return hlo_fail(c, "there is no function @%s", hlo_copy(name, text, sizeof text));
+}
+
 /* ---- the module ---- */
 
 static shoal_status add_function(hlo_import *in, const hlo_op *op) {
