@@ -22,13 +22,13 @@ def numbers(*shape, seed=0):
 X = numbers(4, 8)
 
 
-def compared(function, *arguments, tolerance=1e-5, static=()):
-    """The gradients of a function's sum, by JAX and by Shoal of the text."""
+def compared(function, *arguments, tolerance=1e-5, like=None):
+    """A function's value and gradients, by JAX and by Shoal of the text. like: a function with the same ones for JAX."""
     floating = [i for i, x in enumerate(arguments) if np.asarray(x).dtype.kind == "f"]
     text = jax.jit(function, keep_unused=True).lower(*arguments).as_text()
     value, *gradients = shoal.stablehlo.load(text).gradient()(*arguments)
     np.testing.assert_allclose(value.numpy(), function(*arguments), rtol=tolerance)
-    for got, want in zip(gradients, jax.grad(function, floating)(*arguments), strict=True):
+    for got, want in zip(gradients, jax.jit(jax.grad(like or function, floating))(*arguments), strict=True):
         np.testing.assert_allclose(got.numpy(), want, rtol=tolerance, atol=tolerance * max(1, np.abs(want).max(initial=0)))
 
 
@@ -76,3 +76,78 @@ def test_refusals_name_the_place(text, message, tmp_path):
     path.write_text(text)
     ran = subprocess.run([os.environ["SHOAL"], "grad", path], stderr=subprocess.PIPE, text=True, check=False, timeout=60)
     assert ran.returncode == 1 and ran.stderr == f"shoal: {message.replace('FILE', ' of model.mlir')}\n"
+
+
+# ---- indices outside ----
+
+IDS = np.array([0, 7, 8, 9, -1, -8, -9, -20, 2, 2], np.int32)
+TABLE, WEIGHTS = numbers(8, 3, seed=2), jnp.arange(1., 31.).reshape(10, 3)
+WINDOWS = lax.GatherDimensionNumbers(offset_dims=(1, 2), collapsed_slice_dims=(), start_index_map=(0, 1))
+
+
+def windows(x, i, mode):
+    return lax.gather(x, jnp.stack([i, i], 1), WINDOWS, (2, 2), mode=mode).reshape(10, 4)[:, :3]
+
+
+PICKED = {
+    "get": lambda x, i, mode: x.at[i].get(mode=mode),
+    "get by two": lambda x, i, mode: x.at[i, i].get(mode=mode)[:, None],
+    "get columns": lambda x, i, mode: x.at[:, i].get(mode=mode)[:3].T,
+    "windows": windows,
+    "vmapped": lambda x, i, mode: jax.vmap(lambda v, j: v.at[j].get(mode=mode))(x.T, i[:9].reshape(3, 3)).reshape(9, 1).repeat(2, 0)[:10],
+    "add": lambda x, i, mode: x.at[i].add(WEIGHTS, mode=mode)[:5].repeat(2, 0) ** 2,
+    "set": lambda x, i, mode: x.at[i].set(x[0] * WEIGHTS, mode=mode)[:5].repeat(2, 0) ** 2,
+    "multiply": lambda x, i, mode: x.at[i].mul(WEIGHTS, mode=mode)[:5].repeat(2, 0) ** 2,
+    "max": lambda x, i, mode: x.at[i].max(WEIGHTS / 10 - 1, mode=mode)[:5].repeat(2, 0) ** 2,
+}
+TAKEN = {
+    "rows": lambda x, i, mode: jnp.take(x, i, axis=0, mode=mode),
+    "columns": lambda x, i, mode: jnp.take(x, i, axis=1, mode=mode)[:3].T,
+    "of all": lambda x, i, mode: jnp.take(x, i * 3, mode=mode)[:, None],
+}
+
+
+def loss(function, mode):
+    return lambda x, i: (jnp.nan_to_num(function(jnp.asarray(x), i, mode)) * WEIGHTS).sum()
+
+
+@pytest.mark.parametrize("name", PICKED)
+@pytest.mark.parametrize("mode", ["fill", "clip", "drop"])
+def test_indices_outside(name, mode):
+    compared(loss(PICKED[name], mode), TABLE, IDS)
+
+
+@pytest.mark.parametrize("name", TAKEN)
+@pytest.mark.parametrize("mode", [None, "fill", "clip", "wrap"])
+def test_taken_from_outside(name, mode):
+    compared(loss(TAKEN[name], mode), TABLE, IDS)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.uint32])
+def test_kinds_of_indices_outside(dtype):
+    compared(loss(PICKED["get"], "clip"), TABLE, IDS.astype(dtype))
+    compared(loss(PICKED["windows"], "clip"), TABLE, IDS.astype(dtype))
+
+
+@pytest.mark.parametrize("name", ["get", "get by two", "get columns", "windows", "vmapped"])
+@pytest.mark.parametrize("mode", [None, "promise_in_bounds"])
+def test_indices_that_are_promised_to_be_inside(name, mode):
+    """Their program is that of clip, to the letter, so that their gradient is, too; JAX's own leaves out those outside."""
+    def text(mode):
+        return jax.jit(loss(PICKED[name], mode)).lower(TABLE, IDS).as_text()
+    if name == "windows":
+        mode = "promise_in_bounds"
+    assert text(mode) == text("clip")
+    compared(loss(PICKED[name], mode), TABLE, IDS, like=loss(PICKED[name], "clip"))
+
+
+def test_boxes_outside():
+    for at in (0, 5, 20, -3, -30):
+        compared(lambda x, i: (lax.dynamic_slice(x, (i, i), (4, 2)) * WEIGHTS[:4, :2]).sum(), TABLE, np.int32(at))
+        compared(lambda x, i: (lax.dynamic_update_slice(x, x[:4, :2] * 3, (i, i)) ** 2).sum(), TABLE, np.int32(at))
+        compared(lambda x, i: (lax.dynamic_index_in_dim(x, i) ** 2).sum(), TABLE, np.int32(at))
+
+
+def test_segments_outside():
+    for function in (jax.ops.segment_sum, jax.ops.segment_max):
+        compared(lambda x, i: (jnp.nan_to_num(function(x, i[:8], num_segments=4), neginf=0) ** 2).sum(), TABLE, IDS)
