@@ -78,6 +78,116 @@ def test_refusals_name_the_place(text, message, tmp_path):
     assert ran.returncode == 1 and ran.stderr == f"shoal: {message.replace('FILE', ' of model.mlir')}\n"
 
 
+# ---- reductions by a body of one's own ----
+
+POSITIVE = np.abs(numbers(3, 7, 5, seed=4)) + np.float32(0.1)
+
+
+def reduced(body, *initial):
+    return lambda axes, *xs: lax.reduce(xs, tuple(np.float32(i) for i in initial), body, axes)
+
+
+def folded(body, *initial):
+    """The same from one element to the next, whose derivative JAX has as it is written."""
+    def function(axes, *xs):
+        kept = [a for a in range(xs[0].ndim) if a not in axes]
+        rows = [x.transpose(*axes, *kept).reshape(-1, *(x.shape[a] for a in kept)) for x in xs]
+        first = tuple(jnp.full(rows[0].shape[1:], i, np.float32) for i in initial)
+        return lax.scan(lambda c, x: (tuple(body(c, x)), None), first, tuple(rows))[0]
+    return function
+
+
+BODIES = {
+    "hypotenuse": (lambda a, b: (jnp.sqrt(a[0] * a[0] + b[0] * b[0]),), 0.5),
+    "sum of logarithms": (lambda a, b: (jnp.logaddexp(a[0], b[0]),), -3.),
+    "sum and product": (lambda a, b: (a[0] + b[0] + a[0] * b[0] / 2,), 0.25),
+    "maximum, written out": (lambda a, b: (jnp.where(a[0] > b[0], a[0], b[0]),), -1.),
+    "clamped": (lambda a, b: (jnp.clip(a[0] + b[0], -50., 2.),), 0.),
+    "affine maps": (lambda a, b: (a[0] * b[0], a[0] * b[1] + a[1]), 1., 0.5),
+    "mean and weight": (lambda a, b: ((a[0] * a[1] + b[0] * b[1]) / (a[1] + b[1]), a[1] + b[1]), 0.7, 0.3),
+    "largest with what is beside it": (lambda a, b: (jnp.where(a[0] >= b[0], a[0], b[0]), jnp.where(a[0] >= b[0], a[1], b[1])), -1., 3.),
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+@pytest.mark.parametrize("axes", [(1,), (0, 2), (0, 1, 2), (2,), (0,)])
+def test_reductions(name, axes):
+    """From the first to the last, whatever is before them; JAX's own rule takes it that the order is open, and that
+    initial values change nothing."""
+    body, *initial = BODIES[name]
+    xs = tuple(POSITIVE * (i + 1) if i else POSITIVE for i in range(len(initial)))
+
+    def loss(function):
+        return lambda *xs: sum((jnp.sin(y) * (i + 1)).sum() for i, y in enumerate(function(axes, *xs)))
+    compared(loss(reduced(body, *initial)), *xs, tolerance=2e-4, like=loss(folded(body, *initial)))
+
+
+def test_reductions_as_jax_has_them():
+    for name, initial in (("hypotenuse", 0.), ("sum of logarithms", -np.inf), ("sum and product", 0.)):
+        for axes in ((1,), (0, 2)):
+            compared(lambda x: (reduced(BODIES[name][0], initial)(axes, x)[0] ** 2).sum(), POSITIVE, tolerance=1e-4)
+
+
+def test_initial_values_of_reductions():
+    body, *_ = BODIES["affine maps"]
+
+    def loss(fold):
+        def function(x, y, a, b):
+            if not fold:
+                return sum(v.sum() for v in lax.reduce((x, y), (a, b), body, (1,)))
+            first = jnp.full((3, 5), 1.) * a, jnp.full((3, 5), 1.) * b
+            return sum(v.sum() for v in lax.scan(lambda c, x: (body(c, x), None), first, (x.swapaxes(0, 1), y.swapaxes(0, 1)))[0])
+        return function
+    compared(loss(False), POSITIVE, POSITIVE * 2, np.float32(0.5), np.float32(1.5), tolerance=2e-4, like=loss(True))
+
+
+@pytest.mark.parametrize("most", [True, False])
+def test_pairs_of_a_number_and_its_index(most):
+    """The gradient is that of the element itself; indices have none. (JAX's rule fails where they are not used.)"""
+    def pairs(x, axis):
+        def body(a, b):
+            first = (a[0] > b[0]) if most else (a[0] < b[0])
+            first = first | ((a[0] == b[0]) & (a[1] < b[1]))
+            return jnp.where(first, a[0], b[0]), jnp.where(first, a[1], b[1])
+        return lax.reduce((x, lax.broadcasted_iota(np.int32, x.shape, axis)), (np.float32(-np.inf if most else np.inf), np.int32(0)), body, (axis,))
+
+    for axis in (0, 1, 2):
+        def loss(x):
+            values, at = pairs(x, axis)
+            return (values ** 2 * (1 + at)).sum()
+
+        def picked(x):
+            at = jnp.argmax(x, axis) if most else jnp.argmin(x, axis)
+            return (jnp.take_along_axis(x, jnp.expand_dims(at, axis), axis).squeeze(axis) ** 2 * (1 + at)).sum()
+        compared(loss, POSITIVE, like=picked)
+        compared(loss, np.round(POSITIVE * 2), like=picked)
+
+
+def test_reductions_within_others():
+    hypotenuse = reduced(BODIES["hypotenuse"][0], 0.)
+    compared(lambda x: jax.vmap(lambda row: hypotenuse((0,), row)[0])(x).sum(), POSITIVE, tolerance=1e-4)
+    compared(lambda x: lax.scan(lambda c, row: (hypotenuse((0, 1), row * c)[0], c), np.float32(1), x)[0], POSITIVE, tolerance=1e-4)
+    compared(lambda x: hypotenuse((0,), x[:, :0])[0].sum() + hypotenuse((1,), x[:, :0])[0].sum() + x.sum(), POSITIVE)
+    # Along no axis at all, where XLA forgets the initial value.
+    text = jax.jit(lambda x: lax.reduce(x, np.float32(1), lambda a, b: a + 2 * a * b + b, ()).sum()).lower(POSITIVE).as_text()
+    value, gradient = shoal.stablehlo.load(text).gradient()(POSITIVE)
+    np.testing.assert_allclose(value.numpy(), (1 + 3 * POSITIVE).sum(), rtol=1e-5)
+    np.testing.assert_array_equal(gradient.numpy(), np.full(POSITIVE.shape, 3, np.float32))
+    # Second derivatives.
+    text = jax.jit(lambda x: (hypotenuse((1,), x)[0] ** 3).sum()).lower(POSITIVE).as_text()
+    first = shoal.stablehlo.export(lambda x, w: (shoal.stablehlo.load(text).gradient()(x)[1] * w).sum(), POSITIVE, POSITIVE)
+    want = jax.grad(lambda x: (jax.grad(lambda x: (hypotenuse((1,), x)[0] ** 3).sum())(x) * POSITIVE).sum())(POSITIVE)
+    np.testing.assert_allclose(first.gradient([0])(POSITIVE, POSITIVE)[1].numpy(), want, rtol=2e-3, atol=2e-3)
+
+
+def test_reductions_of_one_tensor_twice():
+    def loss(x):
+        values = lax.reduce((x, x), (np.float32(1), np.float32(2)), BODIES["affine maps"][0], (1,))
+        return values[0].sum() + 2 * values[1].sum()
+    compared(loss, POSITIVE, tolerance=2e-4,
+             like=lambda x: (lambda v: v[0].sum() + 2 * v[1].sum())(folded(BODIES["affine maps"][0], 1., 2.)((1,), x, x)))
+
+
 # ---- indices outside ----
 
 IDS = np.array([0, 7, 8, 9, -1, -8, -9, -20, 2, 2], np.int32)
