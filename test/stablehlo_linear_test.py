@@ -168,6 +168,41 @@ def test_a_tridiagonal_system_as_for_a_tpu():
     compared(shoal.stablehlo.load(str(program.mlir_module()))(*arguments), lax.linalg.tridiagonal_solve(*arguments), 1e-5)
 
 
+# ---- CHLO's operations as functions ----
+
+NAMED = """module {{
+  func.func @main(%x: tensor<3x7xf32>) -> {kind} {{
+    %0{outputs} = stablehlo.custom_call @mhlo.{name}(%x) {{mhlo.attributes = {{{attributes}}}, mhlo.version = 1 : i64}} : (tensor<3x7xf32>) -> {kind}
+    return %0{result} : {kind}
+  }}
+}}
+"""
+
+
+def named(name, attributes="", many=False):
+    kinds = "tensor<3x2xf32>, tensor<3x2xi32>" if many else "tensor<3x7xf32>"
+    text = NAMED.format(name=name, attributes=attributes, kind="KIND", outputs=":2" if many else "", result="#0, %0#1" if many else "")
+    return text.replace("return %0#0, %0#1 : KIND", f"return %0#0, %0#1 : {kinds}").replace("KIND", f"({kinds})" if many else kinds)
+
+
+@pytest.mark.parametrize("name, function", [("erf", lax.erf), ("tan", jnp.tan), ("erf_inv", lax.erf_inv), ("sinh", jnp.sinh), ("acos", jnp.arccos)])
+def test_operations_as_functions(name, function):
+    x = np.tanh(numbers(3, 7))
+    compared(shoal.stablehlo.load(named(name))(x), function(x), 1e-6)
+
+
+def test_largest_as_a_function():
+    x = numbers(3, 7)
+    values, indices = lax.top_k(-x, 2)
+    compared(shoal.stablehlo.load(named("topk", "k = 2 : i64, largest = true", True))(x), lax.top_k(x, 2), 0)
+    compared(shoal.stablehlo.load(named("topk", "k = 2 : i64, largest = false", True))(x), (-values, indices), 0)
+    for wrong, message in ((named("topk", "k = 2 : i64"), "the type of result 0 is stated as tensor<3x7xf32>"),
+                           (named("unheard_of"), "@mhlo.unheard_of cannot be imported: there is no such operation"),
+                           (named("topk", "k = 9 : i64, largest = false", True), "k is 9; the last axis of .* has 7")):
+        with pytest.raises(shoal.ShoalError, match=f"line 3, column .*'stablehlo.custom_call': .*{message}"):
+            shoal.stablehlo.load(wrong)
+
+
 # ---- what is not known ----
 
 @pytest.mark.parametrize("function, name", [
@@ -207,6 +242,8 @@ CALL = "module {{\n  func.func @main(%a: tensor<3x3xf32>, %b: tensor<2x3xf32>) -
      "tensor<3x3xf32>", "tensor<3x3xf32>", "it does not say by which function elements are compared"),
     ("%0 = stablehlo.custom_call @ApproxTopK(%a, %b) {called_computations = [@f], mhlo.backend_config = {reduction_dim = 0 : i64}} : "
      "(tensor<3x3xf32>, tensor<2x3xf32>) -> tensor<3x3xf32>", "tensor<3x3xf32>", "there is no function @f"),
+    ("%0 = stablehlo.custom_call @xla_ffi_python_cpu_callback(%a) : (tensor<3x3xf32>) -> tensor<3x3xf32>", "tensor<3x3xf32>",
+     "it calls Python, as jax.debug.print and jax.pure_callback do; leave that out of what is exported"),
     ("%0 = stablehlo.custom_call @other(%a) : (tensor<3x3xf32>) -> tensor<3x3xf32>", "tensor<3x3xf32>",
      "@other cannot be imported: what it computes is not in the text"),
 ])

@@ -3,6 +3,8 @@
 
 #include "graph/maker.h"
 
+#include <stdio.h>
+
 hlo_text hlo_target(const hlo_call *c) {
     const hlo_attr *target = hlo_attr_of(c, "call_target_name", "symbol");
     return target ? target->text : (hlo_text){0};
@@ -70,7 +72,7 @@ static uint32_t last_axis(maker *m, uint32_t x, int64_t axis) {
 }
 
 /* The most common case, which is no whole sort. */
-static shoal_status largest(hlo_call *c, int64_t axis, int64_t k, bool smallest) {
+static shoal_status largest_of(hlo_call *c, int64_t axis, int64_t k, bool smallest) {
     maker m = {c->s->g, SHOAL_OK};
     uint32_t x = last_axis(&m, smallest ? one(&m, GRAPH_NEGATE, c->in[0]) : c->in[0], axis);
     shoal_attr attr = graph_int(SHOAL_ATTR_K, k);
@@ -107,7 +109,7 @@ static shoal_status approx_top_k(hlo_call *c) {
     if (n == 2 && direction && is_numbers(c, 1, axis) &&
         shoal_dtype_kind((shoal_dtype)hlo_type_of(c, 0)->dtype) == 'f' &&
         k == c->types[1].type.dims[axis])
-        return largest(c, axis, k, *direction == 'L');
+        return largest_of(c, axis, k, *direction == 'L');
     const shoal_attr attrs[] = {graph_int(SHOAL_ATTR_DIMENSION, axis),
                                 graph_bool(SHOAL_ATTR_IS_STABLE, 1)};
     SHOAL_TRY(graph_add(c->s->g, GRAPH_SORT, c->in, n, attrs, 2, &body, 1, &first));
@@ -117,35 +119,61 @@ static shoal_status approx_top_k(hlo_call *c) {
     return m.status;
 }
 
+/* ---- operations of CHLO, as functions ---- */
+
+/* XLA and torch_xla hand over "chlo.erf" as @mhlo.erf, and "chlo.top_k" as @mhlo.topk, which may be
+ * of the smallest, with attributes of their own. */
+static shoal_status older_name(hlo_call *c, const char *name) {
+    char own[64];
+    snprintf(own, sizeof own, "chlo.%.50s", strcmp(name, "mhlo.topk") ? name + 5 : "top_k");
+    hlo_rule *rule = hlo_rule_of(own);
+    if (!rule) return hlo_fail(c, "@%s cannot be imported: there is no such operation", name);
+    const hlo_attr *attrs = hlo_attr_of(c, "mhlo.attributes", NULL);
+    const hlo_attr *largest = attrs ? hlo_find(attrs->items, "largest") : NULL;
+    bool smallest = largest && hlo_is(largest->text, "false");
+    hlo_op op = *c->op;
+    hlo_call call = *c;
+    op.name = own;
+    op.attrs = attrs ? attrs->items : NULL;
+    call.op = &op;
+    if (!smallest) return rule(&call);
+    int64_t k;
+    SHOAL_TRY(hlo_need(c, 1, 2));
+    SHOAL_TRY(hlo_int(&call, hlo_attr_of(&call, "k", NULL), -1, &k));
+    if (!hlo_type_of(c, 0)->rank || shoal_dtype_kind((shoal_dtype)hlo_type_of(c, 0)->dtype) != 'f')
+        return hlo_fail(c, "it takes floating numbers along a last axis");
+    return largest_of(c, hlo_type_of(c, 0)->rank - 1, k, true);
+}
+
 /* ---- which ---- */
 
 /* Why others cannot be, by what is in their names. */
 static const struct {
     const char *part, *why;
 } refused[] = {
-    {"gtsv", "of this function JAX writes plain operations for TPUs: "
-             "jax.export.export(jax.jit(f), platforms=['tpu'])"},
-    {"sytrd", NULL},
-    {"syev", NULL},
-    {"gesdd", NULL},
-    {"gesvd", NULL},
-    {"geev", NULL},
-    {"gehrd", NULL},
-    {"gees", NULL},
-    {"Eigh", NULL},
+#define FACTORS                                                                                    \
+    "eigenvalues and singular values are not computed here; compute them outside, and hand them "  \
+    "over as arguments"
+    {"sytrd", FACTORS},
+    {"syev", FACTORS},
+    {"gesdd", FACTORS},
+    {"gesvd", FACTORS},
+    {"geev", FACTORS},
+    {"gehrd", FACTORS},
+    {"gees", FACTORS},
+    {"Eigh", FACTORS},
+#undef FACTORS
+    {"gtsv", "of this function JAX writes plain operations for TPUs: jax.export.export(jax.jit(f), "
+             "platforms=['tpu'])"},
+    {"callback", "it calls Python, as jax.debug.print and jax.pure_callback do; leave that out of "
+                 "what is exported"},
 };
 
 static shoal_status refuse(const hlo_call *c, const char *name) {
-    const char *why = "what it computes is not in the text";
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
-        if (strstr(name, refused[i].part)) {
-            why = refused[i].why
-                      ? refused[i].why
-                      : "eigenvalues and singular values are not computed here; compute them "
-                        "outside, and hand them over as arguments";
-            break;
-        }
-    return hlo_fail(c, "@%s cannot be imported: %s", name, why);
+        if (strstr(name, refused[i].part))
+            return hlo_fail(c, "@%s cannot be imported: %s", name, refused[i].why);
+    return hlo_fail(c, "@%s cannot be imported: what it computes is not in the text", name);
 }
 
 /* Notes for compilers leave values as they are; what others do is not in the text. */
@@ -168,6 +196,7 @@ shoal_status hlo_custom_call(hlo_call *c) {
         }
     hlo_copy(target, name, sizeof name);
     if (!strcmp(name, "ApproxTopK")) return approx_top_k(c);
+    if (!strncmp(name, "mhlo.", 5)) return older_name(c, name);
     hlo_rule *rule = hlo_library_rule(name);
     return rule ? rule(c) : refuse(c, name);
 }
