@@ -78,6 +78,19 @@ def test_refusals_name_the_place(text, message, tmp_path):
     assert ran.returncode == 1 and ran.stderr == f"shoal: {message.replace('FILE', ' of model.mlir')}\n"
 
 
+def test_a_model_may_be_gone_before_its_operations_run():
+    """The bodies of what it has recorded stay."""
+    text = jax.jit(lambda x: (x.max(1) * lax.fori_loop(0, 3, lambda i, y: y * x.sum(1), x[:, 0])).sum()).lower(X).as_text()
+    for i in range(5):
+        x = shoal.tensor(X + i, requires_grad=True)
+        y = shoal.stablehlo.load(text)(x)
+        others = [shoal.stablehlo.load(text) for _ in range(20)]  # where it was
+        y.backward()
+        want = jax.grad(lambda x: (x.max(1) * x[:, 0] * x.sum(1) ** 3).sum())(jnp.asarray(X + i))
+        np.testing.assert_allclose(x.grad.numpy(), want, rtol=1e-4, atol=1e-3 * np.abs(want).max())
+        assert len(others) == 20
+
+
 # ---- reductions by a body of one's own ----
 
 POSITIVE = np.abs(numbers(3, 7, 5, seed=4)) + np.float32(0.1)
