@@ -165,6 +165,24 @@ def test_what_broadcasts(name):
     np.testing.assert_allclose(shoal.stablehlo.load(text)(n, x).numpy(), want, rtol=1e-5)
 
 
+def test_select_broadcasts():
+    flags, x, one = np.array([[True], [False]]), np.arange(6, dtype=np.float32).reshape(2, 3), np.float32(-1)
+    text = """func.func @main(%p: tensor<2x1xi1>, %x: tensor<2x3xf32>, %y: tensor<f32>) -> tensor<2x3xf32> {
+      %r = "chlo.broadcast_select"(%p, %x, %y) : (tensor<2x1xi1>, tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>
+      return %r : tensor<2x3xf32>
+    }"""
+    np.testing.assert_array_equal(shoal.stablehlo.load(text)(flags, x, one).numpy(), np.where(flags, x, one))
+    wrong = text.replace("tensor<2x1xi1>", "tensor<4x1xi1>")
+    with pytest.raises(shoal.ShoalError, match="line 2, column 12: 'chlo.broadcast_select': "):
+        shoal.stablehlo.load(wrong)
+
+
+def test_tan_and_conj():
+    x = np.linspace(-1, 1, 7, dtype=np.float32)
+    np.testing.assert_allclose(model("tan", x)(x).numpy(), np.tan(x), rtol=1e-6)
+    np.testing.assert_array_equal(model("conj", x)(x).numpy(), x)
+
+
 @pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"])
 def test_mulhi(dtype):
     limits = np.iinfo(dtype)

@@ -356,6 +356,16 @@ def choice_of(n, several):
     }}"""
 
 
+def test_export_of_a_function_that_runs_a_model():
+    square = shoal.stablehlo.load(jax.jit(lambda x: (x ** 2).sum()).lower(X).as_text())
+    model = shoal.stablehlo.export(lambda x: square(x * 2) + 1, X)
+    np.testing.assert_allclose(model(X + 1).numpy(), (4 * (X + 1) ** 2).sum() + 1, rtol=1e-5)
+    np.testing.assert_allclose(model.gradient()(X + 1)[1].numpy(), 8 * (X + 1), rtol=1e-5)
+    traced = shoal.compile(lambda x: square(x) * 3, replay=True)
+    for i in range(4):
+        np.testing.assert_allclose(traced(shoal.tensor(X + i)).numpy(), 3 * ((X + i) ** 2).sum(), rtol=1e-5)
+
+
 def test_choices_of_many_operands():
     """Operands and results of the gradient are three times as many: more than the room that there was for them."""
     xs = [np.full(2, i / 2000, np.float32) for i in range(2000)]
@@ -603,6 +613,10 @@ def test_other_sources(tmp_path):
         shoal.stablehlo.load(path).gradient(output=1)
     with pytest.raises(shoal.ShoalError, match="there is no result -1, only 1"):
         shoal.stablehlo.load(path).gradient(output=-1)
+    two = shoal.stablehlo.export(lambda x, y: (x * y).sum(), X, X)
+    for wrong in ([0, 0], [1, 0, 1], [2], [-1], [2 ** 32]):
+        with pytest.raises(shoal.ShoalError, match="gradient: there are 2 inputs, from 0 on, each named once"):
+            two.gradient(wrong)
     with pytest.raises(TypeError, match=r"a Lowered is neither a path nor a text; of JAX, jax.jit\(f\).lower\(...\).as_text\(\)"):
         shoal.stablehlo.load(jax.jit(jnp.sin).lower(X))
     for wrong, kind in ((lambda x: 5, "int"), (lambda x: {"a": x}, "dict"), (lambda x: (x, None), "NoneType")):

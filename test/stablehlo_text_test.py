@@ -148,6 +148,7 @@ FOREIGN = "this is no operation of StableHLO; only programs of StableHLO, CHLO a
     "%0 = affine.apply affine_map<(d0)[s0] -> (d0 + s0)>(%x)[%x]", "%0 = tensor.extract %x[%x] : tensor<2xf32>",
     "%0 = tosa.add %x, %x : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>", "%0 = arith.addf %x, %x : tensor<2xf32>",
     "%0 = torch.aten.add.Tensor %x, %x, %int1 : !torch.vtensor<[2],f32>, !torch.vtensor<[2],f32>, !torch.int -> !torch.vtensor<[2],f32>",
+    "%0 = arith.index_cast %x : index to i64", "%0 = tensor.pad %x low[0] high[1] {\n^bb0(%i: index):\n  tensor.yield %c : f32\n} : t to u",
     "memref.store %x, %a[%i] : memref<?xf32>", "cf.br ^bb1\n^bb1:", '%0 = "linalg.fill"(%x) : (tensor<2xf32>) -> tensor<2xf32>',
 ])
 def test_operations_of_others(line):
@@ -155,6 +156,13 @@ def test_operations_of_others(line):
     name = line.split()[0 if line[0] != "%" else 2].split("(")[0].strip('"')
     column = 1 if line[0] != "%" else 6
     assert f"line 4, column {column}: '{name}': {FOREIGN}" in refused(body(f"%c = stablehlo.negate %x : tensor<2xf32>\n{line}\nreturn %x : tensor<2xf32>"))
+
+
+def test_truth_has_no_type():
+    text = body("%a = arith.constant true\n%b = arith.constant false\n%0 = stablehlo.select %a, %x, %x : tensor<i1>, tensor<2xf32>\nreturn %0 : tensor<2xf32>")
+    assert shoal.stablehlo.load(text)([1., 2.]).tolist() == [1, 2]
+    error = refused(body('%t = arith.constant true\ncf.assert %t, "sizes differ"\nreturn %x : tensor<2xf32>'))
+    assert f"line 4, column 1: 'cf.assert': {FOREIGN}" in error
 
 
 def test_an_error_behind_an_operation_of_others_is_its_own():

@@ -13,10 +13,10 @@ extern "C" {
  * for any thread. */
 typedef struct shoal_module shoal_module;
 
-/* Reads a module's text. file: what it is called in the places of operations ("model.mlir:12");
- * NULL: they have none. function: the one to read; NULL: @main, or the only one. Fails with FORMAT
- * or INVALID, naming line, column and operation; shapes must be static, or follow from constants.
- * MLIR's bytecode is not read. */
+/* Reads a module's text. file: what it is called in the places of operations ("line 12, column 5 of
+ * model.mlir"); "": it has no name ("line 12, column 5"); NULL: they have none. function: the one
+ * to read; NULL: @main, or the only one. Fails with FORMAT or INVALID, naming line, column and
+ * operation; shapes must be static, or follow from constants. MLIR's bytecode is not read. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_module_parse(const char *text, size_t bytes,
                                                              const char *file, const char *function,
                                                              shoal_module **out);
@@ -43,9 +43,9 @@ SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_module_apply(const shoal_module 
                                                              shoal_tensor *const *inputs,
                                                              shoal_tensor **outputs);
 /* A module with the same inputs, whose results are those of `module` and, behind them, the
- * gradients of result number `output` (floating, of one element) with respect to n_wrt inputs. An
- * input that the result does not depend on has the gradient 0. Fails with INVALID, and with
- * UNSUPPORTED where an operation has no gradient. */
+ * gradients of result number `output` (floating, of one element) with respect to n_wrt inputs, each
+ * named once. An input that the result does not depend on has the gradient 0. Fails with INVALID,
+ * and with UNSUPPORTED where an operation has no gradient. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_module_gradient(const shoal_module *module,
                                                                 uint32_t output,
                                                                 const uint32_t *wrt, uint32_t n_wrt,

@@ -16,7 +16,7 @@ from .creation import as_tensor
 from .errors import FormatError, InvalidError
 from .nested import TensorType
 from .pool import session
-from .recording import Recording
+from .recording import Recording, current
 from .tensor import Tensor
 
 
@@ -45,7 +45,7 @@ class Model:
             raise InvalidError(f"model: {len(arguments)} arguments; it takes {len(self.inputs)}")
         given = [value if isinstance(value, Tensor) else as_tensor(value, dtype=kind.dtype)
                  for value, kind in zip(arguments, self.inputs)]
-        recorded = any(tensor.requires_grad for tensor in given)
+        recorded = current() is not None or any(tensor.requires_grad for tensor in given)
         outputs = self._module.run(given[0].session if given else session(), given, recorded)
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
@@ -137,7 +137,7 @@ def load(source: Any, function: str | None = None) -> Model:
 
     function: the one to read; None: @main, or the only one. Raises FormatError with line, column and operation.
     """
-    name = None
+    name = ""
     if not isinstance(source, (str, bytes, os.PathLike)):
         raise TypeError(f"load: a {type(source).__name__} is neither a path nor a text; of JAX, "
                         "jax.jit(f).lower(...).as_text() is one")

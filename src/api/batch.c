@@ -186,7 +186,7 @@ shoal_status api_batch_apply(shoal_session *session, uint32_t level, const graph
     for (uint32_t i = 0; i < call->n_inputs; i++) noted |= inputs[i]->origin != NULL;
     if (status == SHOAL_OK && noted)
         status = api_note(session, call->op, inputs, call->n_inputs, call->attrs, call->n_attrs,
-                          call->regions, call->n_regions, outputs, n_outputs);
+                          call->regions, call->n_regions, at, outputs, n_outputs);
     for (uint32_t v = 0; b.held && v < graph_data(b.g)->n_values; v++)
         if (b.held[v]) shoal_tensor_free(&b.bound[v]);
     for (uint16_t o = 0; o < n_outputs && status != SHOAL_OK; o++) shoal_tensor_free(&outputs[o]);

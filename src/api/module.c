@@ -172,10 +172,14 @@ static shoal_status gradient_of(const shoal_graph *g, uint32_t output, const uin
     uint32_t *gradients = base_arena_array(graph_arena(all), uint32_t, n_wrt);
     if (!values || !gradients) return SHOAL_NO_MEMORY;
     SHOAL_TRY(graph_extract(g, g->inputs, g->n_inputs, g->outputs, g->n_outputs, all));
+    bool *named = base_arena_array(graph_arena(all), bool, g->n_inputs);
+    if (!named) return SHOAL_NO_MEMORY;
     for (uint32_t i = 0; i < n_wrt; i++) {
-        if (wrt[i] >= g->n_inputs)
-            return base_fail(SHOAL_INVALID, "gradient: there is no input %u, only %u", wrt[i],
+        if (wrt[i] >= g->n_inputs || named[wrt[i]])
+            return base_fail(SHOAL_INVALID,
+                             "gradient: there are %u inputs, from 0 on, each named once",
                              g->n_inputs);
+        named[wrt[i]] = true;
         values[i] = graph_data(all)->inputs[wrt[i]];
     }
     maker m = {all, SHOAL_OK};
@@ -213,18 +217,31 @@ shoal_status shoal_module_function(const shoal_module *module, shoal_session *se
     return api_function_of(session, graph_data(module->graph), out);
 }
 
+/* Bodies that are the trace's own, as the module may be gone before that is sent. */
+static shoal_status copy_bodies(shoal_session *session, const shoal_node *node,
+                                const shoal_graph ***out) {
+    if (!session->trace) SHOAL_TRY(graph_new(0, &session->trace));
+    *out = base_arena_alloc_array(graph_arena(session->trace), sizeof **out, node->n_regions);
+    if (!*out) return SHOAL_NO_MEMORY;
+    for (uint16_t r = 0; r < node->n_regions; r++)
+        SHOAL_TRY(graph_copy_body(session->trace, node->regions[r], &(*out)[r]));
+    return SHOAL_OK;
+}
+
 /* One node: its operands are handles by value. */
 static shoal_status apply_node(shoal_session *session, const shoal_graph *g, const shoal_node *node,
                                shoal_tensor **values) {
     shoal_tensor *few[8], **inputs = few;
+    const shoal_graph **bodies = NULL;
     if (node->n_inputs > 8 && !(inputs = calloc(node->n_inputs, sizeof *inputs)))
         return base_fail(SHOAL_NO_MEMORY, "no memory for %u operands", node->n_inputs);
     for (uint32_t i = 0; i < node->n_inputs; i++) inputs[i] = values[node->inputs[i]];
     pthread_mutex_lock(&session->lock);
     shoal_status status = api_check(session);
+    if (status == SHOAL_OK && node->n_regions) status = copy_bodies(session, node, &bodies);
     if (status == SHOAL_OK)
         status = api_apply_at(session, node->op, inputs, node->n_inputs, node->attrs, node->n_attrs,
-                              node->regions, node->n_regions, node->location, node->scope,
+                              bodies, node->n_regions, node->location, node->scope,
                               values + node->first_output, node->n_outputs);
     if (status == SHOAL_OK && api_trace_is_full(session))
         status = api_flush(session, NULL, NULL, 0, NULL);

@@ -337,10 +337,11 @@ static inline shoal_tensor *api_base(shoal_tensor *tensor) {
 }
 /* Whether operations of this thread are noted. */
 int *api_mode(void);
-/* Notes an operation that has been recorded, if gradients pass through it. */
+/* Notes an operation that has been recorded, if gradients pass through it. at: its place, or NULL.
+ */
 shoal_status api_note(shoal_session *session, uint16_t op, shoal_tensor *const *inputs,
                       uint32_t n_inputs, const shoal_attr *attrs, uint16_t n_attrs,
-                      const shoal_graph *const *regions, uint16_t n_regions,
+                      const shoal_graph *const *regions, uint16_t n_regions, const char *at,
                       shoal_tensor *const *outputs, uint16_t n_outputs);
 /* A handle gives its origin up. */
 void api_origin_release(shoal_session *session, shoal_tensor *tensor);

@@ -127,12 +127,12 @@ static uint32_t reads_of(uint16_t op, const shoal_graph *const *regions, uint16_
 
 shoal_status api_note(shoal_session *session, uint16_t op, shoal_tensor *const *inputs,
                       uint32_t n_inputs, const shoal_attr *attrs, uint16_t n_attrs,
-                      const shoal_graph *const *regions, uint16_t n_regions,
+                      const shoal_graph *const *regions, uint16_t n_regions, const char *at,
                       shoal_tensor *const *outputs, uint16_t n_outputs) {
     bool passes = false;
     for (uint16_t o = 0; o < n_outputs; o++) passes = passes || is_float(outputs[o]);
     if (mode == SHOAL_GRADIENTS_OFF || !passes || !graph_is_smooth(op)) return SHOAL_OK;
-    api_origin *origin = new_origin(n_inputs, attrs, n_attrs, n_regions, n_outputs, api_location());
+    api_origin *origin = new_origin(n_inputs, attrs, n_attrs, n_regions, n_outputs, at);
     if (!origin) return SHOAL_NO_MEMORY;
     origin->op = op;
     origin->again = mode == SHOAL_GRADIENTS_AGAIN;

@@ -159,7 +159,7 @@ static shoal_status record(shoal_session *session, uint16_t op, shoal_tensor *co
     for (uint32_t i = 0; i < n_inputs && status == SHOAL_OK; i++)
         noted |= inputs[i]->origin != NULL;
     if (noted)
-        status = api_note(session, op, inputs, n_inputs, attrs, n_attrs, regions, n_regions,
+        status = api_note(session, op, inputs, n_inputs, attrs, n_attrs, regions, n_regions, at,
                           outputs, n_outputs);
     for (uint16_t o = 0; o < n_outputs && status != SHOAL_OK; o++) shoal_tensor_free(&outputs[o]);
     if (status == SHOAL_OK && n_outputs && base_events_on(worker_events(session->worker)))

@@ -63,10 +63,15 @@ static void test_errors(void **state) {
     for (int i = 0; i < 2; i++) ok(graph_add_input(body, &scalar, &args[i]));
     ok(graph_add_output(body, test_add(body, GRAPH_SUBTRACT, VALUES(args[0], args[1]), NULL, 0)));
     const shoal_graph *region = graph_data(body);
-    shoal_attr attr = NONE(DIMENSIONS);
-    ok(graph_add(g, GRAPH_REDUCE, (uint32_t[]){x, initial}, 2, &attr, 1, &region, 1, &first));
-    fails(SHOAL_UNSUPPORTED, "the gradient of reduce (train.py:7): there is one for bodies of add",
-          graph_differentiate(g, &first, &seed, 1, &x, 1, NULL, &gradient));
+    const shoal_attr attrs[] = {INTS(WINDOW_DIMENSIONS, 1), INTS(WINDOW_STRIDES, 1),
+                                INTS(BASE_DILATIONS, 1), INTS(WINDOW_DILATIONS, 1),
+                                INTS(PADDING, 0, 0)};
+    ok(graph_add(g, GRAPH_REDUCE_WINDOW, (uint32_t[]){x, initial}, 2, attrs, 5, &region, 1,
+                 &first));
+    fails(
+        SHOAL_UNSUPPORTED,
+        "the gradient of reduce_window (train.py:7): there is one for one tensor, from a constant",
+        graph_differentiate(g, &first, &seed, 1, &x, 1, NULL, &gradient));
     graph_destroy(&g);
 }
 

@@ -212,7 +212,7 @@ static uint32_t cumulated(graph *g, uint16_t op, uint32_t x, uint32_t initial, i
     return cumulated_by(g, body, x, initial, axis);
 }
 /* log(e^a + e^b), which no row of its own stands for; or a + b + a b. */
-static uint32_t cumulated_any(graph *g, bool logs, const uint32_t *in, int64_t axis) {
+static uint32_t joined_any(graph *g, bool reduce, bool logs, const uint32_t *in, int64_t axis) {
     graph *body;
     uint32_t a[2], y;
     const shoal_type scalar = SCALAR(F64);
@@ -225,10 +225,16 @@ static uint32_t cumulated_any(graph *g, bool logs, const uint32_t *in, int64_t a
     y = logs ? test_add(body, GRAPH_LOG, VALUES(y), NULL, 0)
              : test_add(body, GRAPH_ADD, VALUES(y, product), NULL, 0);
     ok(graph_add_output(body, y));
-    return cumulated_by(g, graph_data(body), in[0], in[1], axis);
+    const shoal_graph *region = graph_data(body);
+    if (!reduce) return cumulated_by(g, region, in[0], in[1], axis);
+    shoal_attr attr = INTS(DIMENSIONS, axis, 2);
+    ok(graph_add(g, GRAPH_REDUCE, in, 2, &attr, 1, &region, 1, &y));
+    return y;
 }
-IS(cumulate_logs, cumulated_any(g, true, in, 1))
-IS(cumulate_both, cumulated_any(g, false, in, 0))
+IS(cumulate_logs, joined_any(g, false, true, in, 1))
+IS(cumulate_both, joined_any(g, false, false, in, 0))
+IS(reduce_logs, joined_any(g, true, true, in, 1))
+IS(reduce_both, joined_any(g, true, false, in, 0))
 IS(cumulate_sum, cumulated(g, GRAPH_ADD, in[0], in[1], 1))
 IS(cumulate_product, cumulated(g, GRAPH_MULTIPLY, in[0], in[1], 0))
 IS(cumulate_largest, cumulated(g, GRAPH_MAXIMUM, in[0], number(g, 0), 1))
@@ -536,6 +542,8 @@ static void test_examples(void **state) {
         {"smallest", GRAPH_REDUCE, smallest, -1, 1, 1, {F(2, 3)}},
         {"products", GRAPH_REDUCE, products, -2, 2, 2, {F(2, 2, 3), S}},
         {"products with zeros", GRAPH_REDUCE, products_zero, 1, 2, 1, {F(2, 3)}},
+        {"reduced by logarithms", GRAPH_REDUCE, reduce_logs, -1, 1, 2, {F(2, 3, 2), S}},
+        {"reduced by sum and product", GRAPH_REDUCE, reduce_both, -1, 1, 2, {F(3, 2, 2), S}},
         {"cumulated sums", GRAPH_CUMULATE, cumulate_sum, -1, 1, 2, {F(2, 4), S}},
         {"cumulated products", GRAPH_CUMULATE, cumulate_product, -2, 2, 2, {F(4, 2), S}},
         {"cumulated largest", GRAPH_CUMULATE, cumulate_largest, -1, 1, 1, {F(3, 6)}},

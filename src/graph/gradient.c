@@ -433,23 +433,20 @@ shoal_status graph_differentiate(graph *g, const uint32_t *outputs, const uint32
     return graph_differentiate_from(g, 0, outputs, seeds, n_outputs, wrt, n_wrt, kept, gradients);
 }
 
-/* ---- composites ---- */
+/* ---- what is written for it ---- */
 
-/* What a composite means is written behind the graph, from the operands on, and that is
- * differentiated. An operand that is given twice gets the gradient of both places at once, in the
- * first. */
-GRADIENT(composite) {
+shoal_status graph_gradient_written(const graph_backward *b, uint32_t first,
+                                    const uint32_t *outputs) {
     const graph_call *call = b->call;
-    uint32_t outputs[GRAPH_MAX_OUTPUTS], seeds[GRAPH_MAX_OUTPUTS], n = 0, n_wrt = 0;
-    uint32_t wrt[GRAPH_MAX_COMPOSITE_INPUTS] = {0}, gradients[GRAPH_MAX_COMPOSITE_INPUTS];
-    uint32_t of[GRAPH_MAX_COMPOSITE_INPUTS], first = graph_data(b->g)->n_nodes;
-    if (call->n_inputs > GRAPH_MAX_COMPOSITE_INPUTS)
-        return base_fail(SHOAL_INVALID, "a composite has at most %d operands",
-                         GRAPH_MAX_COMPOSITE_INPUTS);
-    SHOAL_TRY(graph_op(call->op)->decompose(call, b->g, b->inputs, outputs));
+    base_arena *arena = graph_arena(b->g);
+    uint32_t *of = base_arena_array(arena, uint32_t, (size_t)call->n_inputs), n_wrt = 0, n = 0;
+    uint32_t *wrt = base_arena_array(arena, uint32_t, (size_t)call->n_inputs);
+    uint32_t *gradients = base_arena_array(arena, uint32_t, (size_t)call->n_inputs);
+    uint32_t reached[GRAPH_MAX_OUTPUTS], seeds[GRAPH_MAX_OUTPUTS];
+    if (!of || !wrt || !gradients) return SHOAL_NO_MEMORY;
     for (uint16_t o = 0; o < b->n_outputs; o++) {
         if (b->seeds[o] == GRAPH_NO_VALUE) continue;
-        outputs[n] = outputs[o];
+        reached[n] = outputs[o];
         seeds[n++] = b->seeds[o];
     }
     for (uint32_t i = 0; i < call->n_inputs; i++) {
@@ -460,7 +457,18 @@ GRADIENT(composite) {
         wrt[n_wrt++] = b->inputs[i];
     }
     SHOAL_TRY(
-        graph_differentiate_from(b->g, first, outputs, seeds, n, wrt, n_wrt, NULL, gradients));
+        graph_differentiate_from(b->g, first, reached, seeds, n, wrt, n_wrt, NULL, gradients));
     for (uint32_t k = 0; k < n_wrt; k++) b->gradients[of[k]] = gradients[k];
     return SHOAL_OK;
+}
+
+/* What a composite means, from the operands on. */
+GRADIENT(composite) {
+    const graph_call *call = b->call;
+    uint32_t outputs[GRAPH_MAX_OUTPUTS], first = graph_data(b->g)->n_nodes;
+    if (call->n_inputs > GRAPH_MAX_COMPOSITE_INPUTS)
+        return base_fail(SHOAL_INVALID, "a composite has at most %d operands",
+                         GRAPH_MAX_COMPOSITE_INPUTS);
+    SHOAL_TRY(graph_op(call->op)->decompose(call, b->g, b->inputs, outputs));
+    return graph_gradient_written(b, first, outputs);
 }

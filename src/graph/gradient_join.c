@@ -52,38 +52,15 @@ static uint32_t product_of_others(maker *m, uint32_t x, int64_t axis) {
 
 /* ---- reduce ---- */
 
-/* x with `axes` at its end, as one axis; and back. */
-static uint32_t gather_axes(maker *m, uint32_t x, const int64_t *axes, uint32_t n, bool back,
-                            const shoal_type *shape) {
-    int64_t order[SHOAL_MAX_RANK], inverse[SHOAL_MAX_RANK];
-    uint32_t kept = 0;
-    shoal_type moved = *shape, flat;
-    for (uint32_t i = 0; i < shape->rank; i++)
-        if (!graph_has(axes, n, i)) order[kept++] = i;
-    memcpy(order + kept, axes, n * sizeof *order);
-    for (uint32_t i = 0; i < shape->rank; i++) {
-        moved.dims[i] = shape->dims[order[i]];
-        inverse[order[i]] = i;
-    }
-    flat = moved;
-    flat.rank = (uint8_t)(kept + 1);
-    flat.dims[kept] = 1;
-    for (uint32_t i = kept; i < shape->rank; i++) flat.dims[kept] *= moved.dims[i];
-    shoal_attr attr = graph_ints(SHOAL_ATTR_PERMUTATION, back ? inverse : order, shape->rank);
-    if (back) x = reshape(m, x, &moved);
-    x = node(m, GRAPH_TRANSPOSE, &x, 1, &attr, 1, NULL);
-    return back ? x : reshape(m, x, &flat);
-}
-
 static void reduce_product(maker *m, const graph_backward *b, const int64_t *axes, uint32_t n) {
     uint32_t x = b->inputs[0], initial = b->inputs[1], g = b->seeds[0];
     const shoal_type *shape = &b->call->inputs[0];
     if (b->wanted[0]) {
         uint32_t others = spread(m, initial, shape, NULL);
         if (n) { /* else each element is alone, and there may be no room for an axis of one */
-            uint32_t rows = gather_axes(m, x, axes, n, false, shape), made = rows;
+            uint32_t rows = graph_gather_axes(m, x, axes, n, false, shape), made = rows;
             if (!m->status) made = product_of_others(m, rows, type_of(m, rows)->rank - 1);
-            others = mul(m, gather_axes(m, made, axes, n, true, shape), others);
+            others = mul(m, graph_gather_axes(m, made, axes, n, true, shape), others);
         }
         b->gradients[0] = mul(m, spread_over(m, g, shape, axes, n), others);
     }
@@ -123,8 +100,7 @@ GRADIENT(reduce) {
     } else if ((op == GRAPH_MAXIMUM || op == GRAPH_MINIMUM) && !b->wanted[1]) {
         reduce_extreme(&m, b, axes, n);
     } else {
-        return base_fail(SHOAL_UNSUPPORTED,
-                         "there is one for bodies of add, multiply, maximum and minimum alone");
+        return graph_gradient_of_reduction(b, axes, n);
     }
     return m.status;
 }

@@ -242,6 +242,17 @@ shoal_status graph_differentiate_from(graph *g, uint32_t first_node, const uint3
                                       uint32_t *gradients);
 
 struct maker;
+/* x with `axes`, of its n, at its end, as one axis; `back`: such a tensor in this shape again. */
+uint32_t graph_gather_axes(struct maker *m, uint32_t x, const int64_t *axes, uint32_t n, bool back,
+                           const shoal_type *shape);
+/* The gradient of a reduce by what its body says. */
+shoal_status graph_gradient_of_reduction(const graph_backward *b, const int64_t *axes,
+                                         uint32_t n) SHOAL_CHECK_RESULT;
+/* The gradient of what has been written, from node `first` on, of the operands: `outputs`, which
+ * stand for the results. An operand that is given twice gets that of both places at once, in the
+ * first. */
+shoal_status graph_gradient_written(const graph_backward *b, uint32_t first,
+                                    const uint32_t *outputs) SHOAL_CHECK_RESULT;
 /* x with updates added at indices along an axis, all of the shape of the updates but x along the
  * axis. */
 uint32_t graph_add_along(struct maker *m, uint32_t x, uint32_t indices, uint32_t updates,

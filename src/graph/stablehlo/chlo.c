@@ -329,25 +329,49 @@ static shoal_status broadcasting(hlo_call *c) {
     return rule(&whole);
 }
 
+/* "chlo.broadcast_select": of what is true or false, and two tensors, of which single ones are
+ * spread. */
+static shoal_status broadcast_select(hlo_call *c) {
+    SHOAL_TRY(hlo_need(c, 3, 1));
+    shoal_type to = *hlo_type_of(c, 0);
+    for (uint32_t k = 1; k < 3; k++)
+        if (hlo_type_of(c, k)->rank > to.rank) to = *hlo_type_of(c, k);
+    uint32_t in[3];
+    int64_t axes[SHOAL_MAX_RANK];
+    for (uint32_t k = 0; k < 3; k++)
+        for (uint32_t i = 0; i < hlo_type_of(c, k)->rank; i++) {
+            int64_t *size = &to.dims[to.rank - hlo_type_of(c, k)->rank + i];
+            if (*size == 1) *size = hlo_type_of(c, k)->dims[i];
+        }
+    maker m = {c->s->g, SHOAL_OK};
+    for (uint32_t k = 0; k < 3; k++) {
+        uint32_t rank = hlo_type_of(c, k)->rank;
+        for (uint32_t i = 0; i < rank; i++) axes[i] = to.rank - rank + i;
+        to.dtype = hlo_type_of(c, k)->dtype;
+        in[k] = spread(&m, c->in[k], &to, axes);
+        SHOAL_TRY(m.status);
+    }
+    c->out[0] = choose(&m, in[0], in[1], in[2]);
+    return m.status;
+}
+
+static uint32_t tan_of(maker *m, uint32_t x) { return one(m, GRAPH_TAN, x); }
+static uint32_t conj_of(maker *m, uint32_t x) {
+    (void)m;
+    return x;
+}
+
 /* ---- which rule ---- */
 
 /* Rules of functions of one operand, by their names. */
 static const struct {
     const char *name;
     unary *function;
-} unaries[] = {{"sinh", sinh_of},
-               {"cosh", cosh_of},
-               {"asinh", asinh_of},
-               {"acosh", acosh_of},
-               {"atanh", atanh_of},
-               {"asin", asin_of},
-               {"acos", acos_of},
-               {"atan", atan_of},
-               {"erfc", erfc_of},
-               {"erf_inv", erf_inv_of},
-               {"lgamma", hlo_lgamma},
-               {"digamma", hlo_digamma},
-               {"bessel_i1e", hlo_bessel_i1e}};
+} unaries[] = {{"sinh", sinh_of},      {"cosh", cosh_of},        {"asinh", asinh_of},
+               {"acosh", acosh_of},    {"atanh", atanh_of},      {"asin", asin_of},
+               {"acos", acos_of},      {"atan", atan_of},        {"tan", tan_of},
+               {"conj", conj_of},      {"erfc", erfc_of},        {"erf_inv", erf_inv_of},
+               {"lgamma", hlo_lgamma}, {"digamma", hlo_digamma}, {"bessel_i1e", hlo_bessel_i1e}};
 
 static shoal_status one_operand(hlo_call *c) {
     size_t i = 0;
@@ -362,11 +386,13 @@ hlo_rule *hlo_chlo_rule(const char *name) {
                                            {"chlo.is_neg_inf", infinite},
                                            {"chlo.square", square},
                                            {"chlo.constant_like", constant_like},
+                                           {"chlo.broadcast_select", broadcast_select},
                                            {NULL, NULL}};
     static const char broadcast[] = "broadcast_";
     uint16_t op;
     if (strncmp(name, "chlo.", 5)) return NULL;
     const char *own = name + 5;
+    if (hlo_look_up(rules, name)) return hlo_look_up(rules, name);
     if (rule_of_two(own)) return rule_of_two(own);
     for (size_t i = 0; i < sizeof unaries / sizeof *unaries; i++)
         if (!strcmp(own, unaries[i].name)) return one_operand;
@@ -376,5 +402,5 @@ hlo_rule *hlo_chlo_rule(const char *name) {
         if (shoal_op_find(own, &op) == SHOAL_OK && graph_op(op)->max_inputs == 2)
             return broadcasting;
     }
-    return hlo_look_up(rules, name);
+    return NULL;
 }

@@ -70,28 +70,6 @@ static shoal_status composite(hlo_call *c) {
     return hlo_inline(c, body->text);
 }
 
-/* Notes for compilers leave values as they are; what others do is not in the text. */
-static shoal_status custom_call(hlo_call *c) {
-    static const char *const notes[] = {"Sharding",
-                                        "SPMDFullToShardShape",
-                                        "SPMDShardToFullShape",
-                                        "annotate_device_placement",
-                                        "LayoutConstraint",
-                                        "MoveToHost",
-                                        "MoveToDevice",
-                                        "shape_assertion"};
-    char name[96];
-    const hlo_attr *target = hlo_attr_of(c, "call_target_name", "symbol");
-    if (!target) return hlo_fail(c, "it does not say what is called");
-    for (size_t i = 0; i < sizeof notes / sizeof *notes; i++)
-        if (hlo_is(target->text, notes[i]) && c->n_out <= c->n_in) {
-            for (uint32_t k = 0; k < c->n_out; k++) c->out[k] = c->in[k];
-            return SHOAL_OK;
-        }
-    return hlo_fail(c, "@%s cannot be imported: what it computes is not in the text",
-                    hlo_copy(target->text, name, sizeof name));
-}
-
 /* ---- bodies of scalars ---- */
 
 static shoal_status reduce(hlo_call *c) {
@@ -194,7 +172,7 @@ hlo_rule *hlo_control_rule(const char *name) {
                                            {"func.call", call},
                                            {"call", call},
                                            {"stablehlo.composite", composite},
-                                           {"stablehlo.custom_call", custom_call},
+                                           {"stablehlo.custom_call", hlo_custom_call},
                                            {"stablehlo.reduce", reduce},
                                            {"stablehlo.map", map_elements},
                                            {"stablehlo.sort", sort},

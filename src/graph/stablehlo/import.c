@@ -130,12 +130,13 @@ static bool is_return(const char *name) {
     return !strcmp(dot ? dot + 1 : name, "return");
 }
 
-/* The places of nodes are the lines of the text. */
-static shoal_status note_line(const hlo_call *c) {
-    char place[256];
+/* The places of nodes are those of the operations in the text. */
+static shoal_status note_place(const hlo_call *c) {
+    char place[300];
     const char *file = c->s->in->options->file;
     if (!file) return SHOAL_OK;
-    snprintf(place, sizeof place, "%.200s:%zu", file, c->op->line);
+    snprintf(place, sizeof place, "line %zu, column %zu%s%.200s", c->op->line, c->op->column,
+             *file ? " of " : "", file);
     return graph_at(c->s->g, place, NULL);
 }
 
@@ -245,7 +246,7 @@ static shoal_status lower_call(hlo_call *c) {
     SHOAL_TRY(count_results(c));
     c->out = base_arena_array(&whole->r.p.arena, uint32_t, (size_t)c->n_out);
     if (!c->out) return SHOAL_NO_MEMORY;
-    SHOAL_TRY(note_line(c));
+    SHOAL_TRY(note_place(c));
     SHOAL_TRY(rule(c));
     return define_results(c);
 }
@@ -530,6 +531,14 @@ shoal_status hlo_reducer(const hlo_call *c, const hlo_region *region, const shoa
                             "may use its arguments and constants",
                             hlo_copy(captures.names.data[0], name, sizeof name));
     return hlo_body(c, region, NULL, &captures, false, out);
+}
+
+shoal_status hlo_comparator(const hlo_call *c, hlo_text name, const shoal_graph **out) {
+    char text[64];
+    uint64_t key;
+    const hlo_function *f = find_function(c->s->in, name, &key);
+    if (f) return hlo_reducer(c, f->op->regions, out);
+    return hlo_fail(c, "there is no function @%s", hlo_copy(name, text, sizeof text));
 }
 
 /* ---- the module ---- */

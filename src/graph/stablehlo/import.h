@@ -93,6 +93,9 @@ shoal_status hlo_capture(const hlo_call *c, const hlo_region *regions,
 shoal_status hlo_body(const hlo_call *c, const hlo_region *region, const shoal_type *types,
                       const hlo_captures *captures, bool carries,
                       const shoal_graph **out) SHOAL_CHECK_RESULT;
+/* A function of the module as such a body. */
+shoal_status hlo_comparator(const hlo_call *c, hlo_text name,
+                            const shoal_graph **out) SHOAL_CHECK_RESULT;
 /* A body for a reduction and the like, which is handed nothing. */
 shoal_status hlo_reducer(const hlo_call *c, const hlo_region *region,
                          const shoal_graph **out) SHOAL_CHECK_RESULT;
@@ -122,7 +125,8 @@ hlo_rule *hlo_control_rule(const char *name); /* control.c */
 hlo_rule *hlo_window_rule(const char *name);  /* windows.c */
 hlo_rule *hlo_dynamic_rule(const char *name); /* dynamic.c */
 hlo_rule *hlo_random_rule(const char *name);  /* random.c */
-hlo_rule *hlo_matrix_rule(const char *name);  /* matrix.c */
+hlo_rule *hlo_linear_rule(const char *name);  /* linear.c */
+hlo_rule *hlo_norm_rule(const char *name);    /* norm.c */
 hlo_rule *hlo_chlo_rule(const char *name);    /* chlo.c */
 hlo_rule *hlo_idiom_rule(const char *name);   /* idioms.c */
 
@@ -132,5 +136,15 @@ typedef struct hlo_named_rule {
 } hlo_named_rule;
 /* Looks a rule up in a table that ends with NULL. */
 hlo_rule *hlo_look_up(const hlo_named_rule *table, const char *name);
+
+/* ---- of called.c and linear.c: functions that are only named ---- */
+
+shoal_status hlo_custom_call(hlo_call *c) SHOAL_CHECK_RESULT;
+/* What is called; empty where it is not said. */
+hlo_text hlo_target(const hlo_call *c);
+/* An attribute for the function that is called, of its own list of them. */
+const hlo_attr *hlo_setting(const hlo_call *c, const char *name);
+/* NULL: it is none of a library of linear algebra that is known. */
+hlo_rule *hlo_library_rule(const char *target);
 
 #endif

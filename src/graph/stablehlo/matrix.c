@@ -1,8 +1,8 @@
-/* Operations on matrices and statistics that are several of Shoal's: cholesky, triangular_solve,
- * batch_norm. A factor is made column by column in a loop, whose text is as long for all sizes. */
-#include "graph/stablehlo/import.h"
-
-#include "graph/maker.h"
+/* Factors of matrices, made column by column in a loop, whose text is as long for all sizes. What
+ * is chosen of two ways is computed both ways, and the gradient of the other, infinite or NaN,
+ * would not vanish where it is multiplied by 0: so nothing is divided by 0, and no root of 0 is
+ * taken, where the result is not used. */
+#include "graph/stablehlo/matrix.h"
 
 /* ---- matrices: one batch axis, rows, columns ---- */
 
@@ -44,300 +44,326 @@ static uint32_t with_line(maker *m, uint32_t x, uint32_t axis, uint32_t i, uint3
     return node(m, GRAPH_DYNAMIC_UPDATE_SLICE, in, 5, NULL, 0, NULL);
 }
 
-/* ---- loops: "for i below n", which carries i, two tensors that stay, and the result ---- */
+/* Sizes of 1 as those of another tensor. */
+static uint32_t repeated(maker *m, uint32_t x, uint32_t as) {
+    int64_t axes[3];
+    uint32_t n = 0;
+    if (m->status) return 0;
+    shoal_type shape = *type_of(m, as), own = *type_of(m, x), less = {.dtype = own.dtype};
+    for (uint32_t i = 0; i < 3; i++)
+        if (own.dims[i] == shape.dims[i]) {
+            less.dims[less.rank++] = own.dims[i];
+            axes[n++] = i;
+        }
+    shape.dtype = own.dtype;
+    return spread(m, reshape(m, x, &less), &shape, axes);
+}
+
+/* Whether the number of the row (axis 1) or column (axis 2) of an element is GT, GE or EQ i. */
+static uint32_t lies(maker *m, uint32_t x, uint32_t axis, const char *direction, uint32_t i) {
+    if (m->status) return 0;
+    const shoal_type type = *type_of(m, x);
+    uint32_t numbers_ = numbers(m, &type, axis);
+    uint32_t other = m->status ? 0 : spread(m, i, type_of(m, numbers_), NULL);
+    return compare(m, direction, numbers_, other);
+}
+
+/* x, or a number, as the flag says. */
+static uint32_t where(maker *m, uint32_t flags, uint32_t x, double otherwise) {
+    return choose(m, flags, x, m->status ? 0 : like(m, x, otherwise));
+}
+
+static uint32_t is_zero(maker *m, uint32_t x) {
+    return m->status ? 0 : compare(m, "EQ", x, like(m, x, 0));
+}
+
+/* x / y, which is x where y is 0. */
+static uint32_t over_if(maker *m, uint32_t x, uint32_t y) {
+    uint32_t unit = m->status ? 0 : like(m, y, 1);
+    return over(m, x, repeated(m, choose(m, is_zero(m, y), unit, y), x));
+}
+
+/* ---- loops: "for i below n", which carries i and a state ---- */
+
+enum { MOST_STATE = 3 };
 
 typedef struct loop {
     int64_t n;
     bool unit; /* the diagonal is 1 */
 } loop;
 
-enum { COUNT, MATRIX, RIGHT, RESULT, CARRIED };
-typedef uint32_t step(maker *m, const loop *l, const uint32_t *in);
+/* Changes the state. */
+typedef void step(maker *m, const loop *l, uint32_t i, uint32_t *state);
 
-static const shoal_graph *body_of(maker *m, const loop *l, const uint32_t *carried, step *make) {
+static const shoal_graph *body_of(maker *m, const loop *l, const uint32_t *carried, uint32_t n,
+                                  step *make) {
     graph *g = NULL;
-    uint32_t in[CARRIED] = {0};
+    uint32_t in[1 + MOST_STATE] = {0};
     if (!m->status) m->status = graph_add_region(m->g, &g);
-    for (int i = 0; i < CARRIED && !m->status; i++) {
+    for (uint32_t i = 0; i < n && !m->status; i++) {
         const shoal_type type = *type_of(m, carried[i]);
         m->status = graph_add_input(g, &type, &in[i]);
     }
     if (m->status) return NULL;
     maker b = {g, SHOAL_OK};
     if (!make) {
-        uint32_t more = compare(&b, "LT", in[COUNT], like(&b, in[COUNT], (double)l->n));
+        uint32_t more = compare(&b, "LT", in[0], like(&b, in[0], (double)l->n));
         if (!b.status) b.status = graph_add_output(g, more);
     } else {
-        in[RESULT] = make(&b, l, in);
-        in[COUNT] = plus(&b, in[COUNT], 1);
-        for (int i = 0; i < CARRIED && !b.status; i++) b.status = graph_add_output(g, in[i]);
+        make(&b, l, in[0], in + 1);
+        in[0] = plus(&b, in[0], 1);
+        for (uint32_t i = 0; i < n && !b.status; i++) b.status = graph_add_output(g, in[i]);
     }
     m->status = b.status;
     return graph_data(g);
 }
 
-static uint32_t run(maker *m, const loop *l, uint32_t matrix, uint32_t right, step *make) {
-    if (m->status) return 0;
-    uint32_t carried[CARRIED] = {splat(m, (shoal_type){.dtype = SHOAL_I64}, 0), matrix, right};
-    carried[RESULT] = m->status ? 0 : like(m, right, 0);
-    const shoal_graph *bodies[] = {body_of(m, l, carried, NULL), body_of(m, l, carried, make)};
-    uint32_t first = 0;
+static void run(maker *m, const loop *l, uint32_t *state, uint32_t n, step *make) {
+    uint32_t carried[1 + MOST_STATE], first = 0;
+    if (m->status) return;
+    carried[0] = splat(m, (shoal_type){.dtype = SHOAL_I64}, 0);
+    memcpy(carried + 1, state, n * sizeof *state);
+    const shoal_graph *bodies[] = {body_of(m, l, carried, 1 + n, NULL),
+                                   body_of(m, l, carried, 1 + n, make)};
     if (!m->status)
-        m->status = graph_add(m->g, GRAPH_WHILE, carried, CARRIED, NULL, 0, bodies, 2, &first);
-    return first + RESULT;
+        m->status = graph_add(m->g, GRAPH_WHILE, carried, 1 + n, NULL, 0, bodies, 2, &first);
+    for (uint32_t i = 0; i < n; i++) state[i] = first + 1 + i;
 }
 
-/* Elements of a column from number i on; zeros before. */
-static uint32_t from_row(maker *m, uint32_t column, uint32_t i) {
-    if (m->status) return 0;
-    const shoal_type type = *type_of(m, column);
-    uint32_t row = numbers(m, &type, 1), least = spread(m, i, &type, NULL);
-    return choose(m, compare(m, "GE", row, least), column, m->status ? 0 : like(m, column, 0));
-}
+/* ---- cholesky ---- */
 
 /* Column i of the factor: that of the matrix, less what the columns before it make of it, divided
  * by the root of its own diagonal element. */
-static uint32_t cholesky_step(maker *m, const loop *l, const uint32_t *in) {
+static void cholesky_step(maker *m, const loop *l, uint32_t i, uint32_t *state) {
     (void)l;
-    uint32_t i = in[COUNT], so_far = in[RESULT];
-    uint32_t made = product(m, so_far, line_of(m, so_far, 1, i), 1, 2, 2);
-    uint32_t column = sub(m, line_of(m, in[MATRIX], 2, i), made);
+    uint32_t so_far = state[1], made = product(m, so_far, line_of(m, so_far, 1, i), 1, 2, 2);
+    uint32_t column = sub(m, line_of(m, state[0], 2, i), made);
     uint32_t root = one(m, GRAPH_SQRT, line_of(m, column, 1, i));
-    if (m->status) return 0;
-    static const int64_t axes[] = {0, 1, 2};
-    const shoal_type single = *type_of(m, root), type = *type_of(m, column);
-    const shoal_type batch = {.dtype = single.dtype, .rank = 1, .dims = {single.dims[0]}};
-    root = spread(m, reshape(m, root, &batch), &type, axes);
-    return with_line(m, so_far, 2, i, from_row(m, over(m, column, root), i));
+    column = over(m, column, repeated(m, root, column));
+    state[1] = with_line(m, so_far, 2, i, where(m, lies(m, column, 1, "GE", i), column, 0));
 }
+
+uint32_t hlo_cholesky(maker *m, uint32_t x, bool lower) {
+    if (m->status || !base_type_count(type_of(m, x))) return x;
+    const shoal_type type = *type_of(m, x);
+    const loop l = {.n = type.dims[type.rank - 1]};
+    uint32_t a = as_batch(m, widen(m, x));
+    if (!lower) a = turned(m, a);
+    uint32_t state[] = {a, m->status ? 0 : like(m, a, 0)};
+    run(m, &l, state, 2, cholesky_step);
+    uint32_t y = lower ? state[1] : turned(m, state[1]);
+    return convert(m, reshape(m, y, &type), type.dtype);
+}
+
+/* ---- systems of equations ---- */
 
 /* Row i of the solution, from the rows before it. */
-static uint32_t solve_step(maker *m, const loop *l, const uint32_t *in) {
-    static const int64_t axes[] = {0};
-    uint32_t i = in[COUNT], row = line_of(m, in[MATRIX], 1, i);
-    uint32_t x = sub(m, line_of(m, in[RIGHT], 1, i), product(m, row, in[RESULT], 1, 2, 1));
-    if (!l->unit && !m->status) {
-        uint32_t diagonal = line_of(m, row, 2, i);
-        if (m->status) return 0;
-        const shoal_type type = *type_of(m, x);
-        const shoal_type batch = {.dtype = type.dtype, .rank = 1, .dims = {type.dims[0]}};
-        x = over(m, x, spread(m, reshape(m, diagonal, &batch), &type, axes));
-    }
-    return with_line(m, in[RESULT], 1, i, x);
-}
-
-/* Matrices in a floating type, square unless said. */
-static shoal_status need_matrix(const hlo_call *c, uint32_t input, bool square) {
-    const shoal_type *type = hlo_type_of(c, input);
-    char text[BASE_TYPE_TEXT];
-    bool fits = type->rank >= 2 && shoal_dtype_kind((shoal_dtype)type->dtype) == 'f' &&
-                (!square || type->dims[type->rank - 1] == type->dims[type->rank - 2]);
-    if (fits) return SHOAL_OK;
-    return hlo_fail(c, "operand %u is %s, which is no %s of floating numbers", input,
-                    base_type_text(type, text), square ? "square matrix" : "matrix");
-}
-
-static shoal_status flag_of(const hlo_call *c, const char *name, bool *out) {
-    int64_t value;
-    SHOAL_TRY(hlo_int(c, hlo_attr_of(c, name, NULL), 0, &value));
-    *out = value != 0;
-    return SHOAL_OK;
-}
-
-static shoal_status cholesky(hlo_call *c) {
-    bool lower;
-    SHOAL_TRY(hlo_need(c, 1, 1));
-    SHOAL_TRY(need_matrix(c, 0, true));
-    SHOAL_TRY(flag_of(c, "lower", &lower));
-    const shoal_type type = *hlo_type_of(c, 0);
-    const loop l = {.n = type.dims[type.rank - 1]};
-    maker m = {c->s->g, SHOAL_OK};
-    c->out[0] = c->in[0];
-    if (!base_type_count(&type)) return SHOAL_OK;
-    uint32_t x = as_batch(&m, widen(&m, c->in[0]));
-    if (!lower) x = turned(&m, x);
-    uint32_t y = run(&m, &l, x, x, cholesky_step);
-    if (!lower) y = turned(&m, y);
-    c->out[0] = convert(&m, reshape(&m, y, &type), type.dtype);
-    return m.status;
+static void solve_step(maker *m, const loop *l, uint32_t i, uint32_t *state) {
+    uint32_t row = line_of(m, state[0], 1, i);
+    uint32_t x = sub(m, line_of(m, state[1], 1, i), product(m, row, state[2], 1, 2, 1));
+    if (!l->unit) x = over(m, x, repeated(m, line_of(m, row, 2, i), x));
+    state[2] = with_line(m, state[2], 1, i, x);
 }
 
 /* The part of a matrix on and below its diagonal: what lies above may be anything. */
 static uint32_t below(maker *m, uint32_t x) {
     if (m->status) return 0;
     const shoal_type type = *type_of(m, x);
-    uint32_t inside = compare(m, "GE", numbers(m, &type, 1), numbers(m, &type, 2));
-    return choose(m, inside, x, m->status ? 0 : like(m, x, 0));
-}
-
-static shoal_status check_sides(const hlo_call *c, bool left) {
-    const shoal_type *a = hlo_type_of(c, 0), *b = hlo_type_of(c, 1);
-    char texts[2][BASE_TYPE_TEXT];
-    bool fits = a->rank == b->rank && a->dtype == b->dtype &&
-                a->dims[a->rank - 1] == b->dims[b->rank - (left ? 2 : 1)];
-    for (uint32_t i = 0; fits && i + 2 < a->rank; i++) fits = a->dims[i] == b->dims[i];
-    if (fits) return SHOAL_OK;
-    return hlo_fail(c, "%s and %s do not fit each other on the %s side",
-                    base_type_text(a, texts[0]), base_type_text(b, texts[1]),
-                    left ? "left" : "right");
+    return where(m, compare(m, "GE", numbers(m, &type, 1), numbers(m, &type, 2)), x, 0);
 }
 
 /* All forms are the one of a lower triangle on the left: from the right, both are turned; an upper
  * triangle is a lower one from the end. */
-static shoal_status triangular_solve(hlo_call *c) {
-    bool left, lower;
-    loop l = {0};
-    const hlo_attr *how = hlo_attr_of(c, "transpose_a", NULL);
-    SHOAL_TRY(hlo_need(c, 2, 1));
-    SHOAL_TRY(need_matrix(c, 0, true));
-    SHOAL_TRY(need_matrix(c, 1, false));
-    SHOAL_TRY(flag_of(c, "left_side", &left));
-    SHOAL_TRY(flag_of(c, "lower", &lower));
-    SHOAL_TRY(flag_of(c, "unit_diagonal", &l.unit));
-    SHOAL_TRY(check_sides(c, left));
-    bool is_turned = how && (hlo_is(how->text, "TRANSPOSE") || hlo_is(how->text, "ADJOINT"));
-    if (how && !is_turned && !hlo_is(how->text, "NO_TRANSPOSE"))
-        return hlo_fail(c, "transpose_a is none of NO_TRANSPOSE, TRANSPOSE, ADJOINT");
-    const shoal_type type = *hlo_type_of(c, 1);
-    maker m = {c->s->g, SHOAL_OK};
-    c->out[0] = c->in[1];
-    if (!base_type_count(&type)) return SHOAL_OK;
-    l.n = hlo_type_of(c, 0)->dims[type.rank - 1];
-    uint32_t a = as_batch(&m, widen(&m, c->in[0])), b = as_batch(&m, widen(&m, c->in[1]));
-    if (!left) b = turned(&m, b);
-    bool turn = is_turned == left;
-    if (turn) a = turned(&m, a);
-    bool upper = lower == turn;
-    if (upper) a = backward(&m, a, 2);
-    if (upper) b = backward(&m, b, 1);
-    uint32_t x = run(&m, &l, below(&m, a), b, solve_step);
-    if (upper) x = backward(&m, x, 1);
-    if (!left) x = turned(&m, x);
-    c->out[0] = convert(&m, reshape(&m, x, &type), type.dtype);
-    return m.status;
+uint32_t hlo_triangular_solve(maker *m, uint32_t matrix, uint32_t right, const hlo_triangle *how) {
+    if (m->status || !base_type_count(type_of(m, right))) return right;
+    const shoal_type type = *type_of(m, right);
+    const loop l = {.n = type_of(m, matrix)->dims[type.rank - 1], .unit = how->unit};
+    uint32_t a = as_batch(m, widen(m, matrix)), b = as_batch(m, widen(m, right));
+    if (!how->left) b = turned(m, b);
+    bool turn = how->transposed == how->left;
+    if (turn) a = turned(m, a);
+    bool upper = how->lower == turn;
+    if (upper) a = backward(m, a, 2);
+    if (upper) b = backward(m, b, 1);
+    uint32_t state[] = {below(m, a), b, m->status ? 0 : like(m, b, 0)};
+    run(m, &l, state, 3, solve_step);
+    uint32_t x = state[2];
+    if (upper) x = backward(m, x, 1);
+    if (!how->left) x = turned(m, x);
+    return convert(m, reshape(m, x, &type), type.dtype);
 }
 
-/* ---- batch_norm: statistics over all axes but one ---- */
+/* ---- lu ---- */
 
-typedef struct norm {
-    maker m;
-    shoal_type type; /* of the operand, in the type that is computed in */
-    uint8_t dtype;   /* of the operand */
-    int64_t axis;
-    int64_t others[SHOAL_MAX_RANK];
-    double epsilon, count;
-} norm;
-
-static shoal_status start_norm(const hlo_call *c, uint32_t results, uint32_t inputs, norm *n) {
-    const void *data;
-    size_t bytes;
-    char text[BASE_TYPE_TEXT];
-    const shoal_type number = {.dtype = SHOAL_F64};
-    const hlo_attr *epsilon = hlo_attr_of(c, "epsilon", NULL);
-    SHOAL_TRY(hlo_need(c, inputs, results));
-    const shoal_type type = *hlo_type_of(c, 0);
-    *n = (norm){.m = {c->s->g, SHOAL_OK}, .type = type, .dtype = type.dtype, .count = 1};
-    SHOAL_TRY(hlo_int(c, hlo_attr_of(c, "feature_index", NULL), -1, &n->axis));
-    if (!epsilon) return hlo_fail(c, "its epsilon is missing");
-    SHOAL_TRY(hlo_elements(c, epsilon, &number, &data, &bytes));
-    memcpy(&n->epsilon, data, sizeof n->epsilon);
-    if (n->axis < 0 || n->axis >= type.rank)
-        return hlo_fail(c, "there is no axis %lld", (long long)n->axis);
-    if (shoal_dtype_kind((shoal_dtype)type.dtype) != 'f')
-        return hlo_fail(c, "it works on floating types, not on %s",
-                        shoal_dtype_name((shoal_dtype)type.dtype));
-    const shoal_type row = {.dtype = type.dtype, .rank = 1, .dims = {type.dims[n->axis]}};
-    for (uint32_t i = 1; i < inputs; i++) {
-        bool whole = inputs == 5 && results == 3 && i == 4; /* the gradient of the result */
-        if (!base_type_equal(hlo_type_of(c, i), whole ? &type : &row))
-            return hlo_fail(c, "operand %u is %s; it does not fit the first operand", i,
-                            base_type_text(hlo_type_of(c, i), text));
-    }
-    for (uint32_t i = 0, k = 0; i < type.rank; i++) {
-        if (i == n->axis) continue;
-        n->others[k++] = i;
-        n->count *= (double)type.dims[i];
-    }
-    n->type.dtype = wide(type.dtype);
-    return SHOAL_OK;
+/* The shape of a number for each row of the smaller side. */
+static shoal_type for_side(const shoal_type *matrix, shoal_dtype dtype) {
+    shoal_type type = *matrix;
+    int64_t last = type.dims[type.rank - 1];
+    type.rank--;
+    if (last < type.dims[type.rank - 1]) type.dims[type.rank - 1] = last;
+    type.dtype = (uint8_t)dtype;
+    return type;
 }
 
-static uint32_t wide_of(norm *n, uint32_t x) { return convert(&n->m, x, n->type.dtype); }
-
-static uint32_t over_all(norm *n, uint32_t row) { return spread(&n->m, row, &n->type, &n->axis); }
-
-static uint32_t sum_of(norm *n, uint32_t x) {
-    if (n->m.status) return 0;
-    return join_axes(&n->m, GRAPH_ADD, x, n->others, n->type.rank - 1u);
+/* The same as a batch of rows. */
+static shoal_type side_of(const maker *m, uint32_t batch, shoal_dtype dtype) {
+    shoal_type type = for_side(type_of(m, batch), dtype);
+    type.rank = 3;
+    type.dims[2] = type.dims[1];
+    type.dims[1] = 1;
+    return type;
 }
 
-static uint32_t mean_of(norm *n, uint32_t x) {
-    uint32_t sum = sum_of(n, x);
-    return over(&n->m, sum, n->m.status ? 0 : like(&n->m, sum, n->count));
+/* The number of the row, from i on, whose element of a column is the largest. */
+static uint32_t find_pivot(maker *m, uint32_t column, uint32_t i) {
+    uint32_t size = where(m, lies(m, column, 1, "GE", i), one(m, GRAPH_ABS, column), -1);
+    const shoal_attr attrs[] = {graph_int(SHOAL_ATTR_DIMENSION, 1),
+                                graph_int(SHOAL_ATTR_DTYPE, SHOAL_I64)};
+    uint32_t at = node(m, GRAPH_ARGMAX, &size, 1, attrs, 2, NULL);
+    if (m->status) return 0;
+    shoal_type single = *type_of(m, column);
+    single.dtype = SHOAL_I64;
+    single.dims[1] = 1;
+    return reshape(m, at, &single);
 }
 
-/* 1 / sqrt(variance + epsilon) */
-static uint32_t scale_of(norm *n, uint32_t variance) {
-    if (n->m.status) return 0;
-    return one(&n->m, GRAPH_RSQRT, plus(&n->m, variance, n->epsilon));
+/* Rows (axis 1) or columns (axis 2) i and `at`, of which each matrix has its own, change places. */
+static uint32_t exchanged(maker *m, uint32_t x, uint32_t axis, uint32_t i, uint32_t at) {
+    if (m->status) return 0;
+    const shoal_type type = *type_of(m, x);
+    uint32_t own = line_of(m, x, axis, i);
+    uint32_t places = numbers(m, &type, axis),
+             is_other = compare(m, "EQ", places, repeated(m, at, x));
+    uint32_t other = join(m, GRAPH_ADD, where(m, is_other, x, 0), axis);
+    if (m->status) return 0;
+    other = reshape(m, other, type_of(m, own));
+    return with_line(m, choose(m, is_other, repeated(m, own, x), x), axis, i, other);
 }
 
-static uint32_t normalised(norm *n, uint32_t x, uint32_t gain, uint32_t offset, uint32_t mean_x,
-                           uint32_t variance) {
-    maker *m = &n->m;
-    uint32_t factor = mul(m, scale_of(n, variance), gain);
-    uint32_t y = mul(m, sub(m, x, over_all(n, mean_x)), over_all(n, factor));
-    return convert(m, add(m, y, over_all(n, offset)), n->dtype);
+/* Column i of the lower factor, and the matrix less what it makes of row i. */
+static void lu_step(maker *m, const loop *l, uint32_t i, uint32_t *state) {
+    (void)l;
+    uint32_t at = find_pivot(m, line_of(m, state[0], 2, i), i),
+             a = exchanged(m, state[0], 1, i, at);
+    uint32_t row = line_of(m, a, 1, i), column = line_of(m, a, 2, i);
+    uint32_t factors = over_if(m, column, line_of(m, row, 2, i)),
+             is_below = lies(m, column, 1, "GT", i);
+    uint32_t rest = mul(m, repeated(m, where(m, is_below, factors, 0), a),
+                        repeated(m, where(m, lies(m, row, 2, "GT", i), row, 0), a));
+    state[0] = with_line(m, sub(m, a, rest), 2, i, choose(m, is_below, factors, column));
+    state[1] = with_line(m, state[1], 2, i, convert(m, at, SHOAL_I32));
 }
 
-static shoal_status batch_norm_inference(hlo_call *c) {
-    norm n;
-    uint32_t x[5];
-    SHOAL_TRY(start_norm(c, 1, 5, &n));
-    for (int i = 0; i < 5; i++) x[i] = wide_of(&n, c->in[i]);
-    c->out[0] = normalised(&n, x[0], x[1], x[2], x[3], x[4]);
-    return n.m.status;
+void hlo_lu(maker *m, uint32_t x, uint32_t *factors, uint32_t *pivots) {
+    if (m->status) return;
+    const shoal_type type = *type_of(m, x), side = for_side(&type, SHOAL_I32);
+    *factors = x;
+    *pivots = splat(m, side, 0);
+    if (!base_type_count(&type)) return;
+    uint32_t a = as_batch(m, widen(m, x));
+    if (m->status) return;
+    const loop l = {.n = side.dims[side.rank - 1]};
+    uint32_t state[] = {a, splat(m, side_of(m, a, SHOAL_I32), 0)};
+    run(m, &l, state, 2, lu_step);
+    *factors = convert(m, reshape(m, state[0], &type), type.dtype);
+    *pivots = reshape(m, state[1], &side);
 }
 
-static shoal_status batch_norm_training(hlo_call *c) {
-    norm n;
-    uint32_t x[3];
-    SHOAL_TRY(start_norm(c, 3, 3, &n));
-    for (int i = 0; i < 3; i++) x[i] = wide_of(&n, c->in[i]);
-    uint32_t mean_x = mean_of(&n, x[0]), apart = sub(&n.m, x[0], over_all(&n, mean_x));
-    uint32_t variance = mean_of(&n, mul(&n.m, apart, apart));
-    c->out[0] = normalised(&n, x[0], x[1], x[2], mean_x, variance);
-    c->out[1] = convert(&n.m, mean_x, n.dtype);
-    c->out[2] = convert(&n.m, variance, n.dtype);
-    return n.m.status;
+static void permutation_step(maker *m, const loop *l, uint32_t i, uint32_t *state) {
+    (void)l;
+    uint32_t at = convert(m, line_of(m, state[0], 2, i), SHOAL_I64);
+    state[1] = exchanged(m, state[1], 2, i, at);
 }
 
-/* With u = (x - mean) / sqrt(variance + epsilon) and the gradient g of the result: of x, gain /
- * sqrt(variance + epsilon) (g - mean(g) - u mean(g u)); of the gain, sum(g u); of the offset,
- * sum(g). */
-static shoal_status batch_norm_grad(hlo_call *c) {
-    norm n;
-    uint32_t x[5];
-    SHOAL_TRY(start_norm(c, 3, 5, &n));
-    maker *m = &n.m;
-    for (int i = 0; i < 5; i++) x[i] = wide_of(&n, c->in[i]);
-    uint32_t factor = scale_of(&n, x[3]);
-    uint32_t u = mul(m, sub(m, x[0], over_all(&n, x[2])), over_all(&n, factor));
-    uint32_t gu = mul(m, x[4], u);
-    uint32_t rest = sub(m, x[4], over_all(&n, mean_of(&n, x[4])));
-    rest = sub(m, rest, mul(m, u, over_all(&n, mean_of(&n, gu))));
-    c->out[0] = convert(m, mul(m, rest, over_all(&n, mul(m, factor, x[1]))), n.dtype);
-    c->out[1] = convert(m, sum_of(&n, gu), n.dtype);
-    c->out[2] = convert(m, sum_of(&n, x[4]), n.dtype);
-    return m->status;
+uint32_t hlo_permutation(maker *m, uint32_t pivots, int64_t n) {
+    if (m->status) return 0;
+    shoal_type type = *type_of(m, pivots),
+               batch = {.dtype = type.dtype, .rank = 3, .dims = {1, 1, 0}};
+    const loop l = {.n = batch.dims[2] = type.dims[type.rank - 1]};
+    for (uint32_t i = 0; i + 1 < type.rank; i++) batch.dims[0] *= type.dims[i];
+    uint32_t rows = reshape(m, pivots, &batch);
+    batch.dims[2] = type.dims[type.rank - 1] = n;
+    uint32_t state[] = {rows, convert(m, numbers(m, &batch, 2), type.dtype)};
+    if (base_type_count(&batch) && l.n) run(m, &l, state, 2, permutation_step);
+    return reshape(m, state[1], &type);
 }
 
-hlo_rule *hlo_matrix_rule(const char *name) {
-    static const hlo_named_rule rules[] = {{"stablehlo.cholesky", cholesky},
-                                           {"stablehlo.triangular_solve", triangular_solve},
-                                           {"stablehlo.batch_norm_inference", batch_norm_inference},
-                                           {"stablehlo.batch_norm_training", batch_norm_training},
-                                           {"stablehlo.batch_norm_grad", batch_norm_grad},
-                                           {NULL, NULL}};
-    return hlo_look_up(rules, name);
+/* ---- qr ---- */
+
+/* The vector of reflection i: 1 on the diagonal, what column i has below it, 0 above. */
+static uint32_t vector_of(maker *m, uint32_t column, uint32_t i) {
+    uint32_t unit = m->status ? 0 : like(m, column, 1);
+    uint32_t inside = where(m, lies(m, column, 1, "EQ", i), unit, 0);
+    return choose(m, lies(m, column, 1, "GT", i), column, inside);
+}
+
+/* x - scale v (v^T x) */
+static uint32_t reflected(maker *m, uint32_t x, uint32_t v, uint32_t scale) {
+    uint32_t row = product(m, v, x, 1, 1, 1);
+    return sub(m, x, mul(m, repeated(m, mul(m, v, repeated(m, scale, v)), x), repeated(m, row, x)));
+}
+
+/* The reflection that leaves of column i nothing below the diagonal; squares are summed in float64,
+ * whose range is theirs.
+ */
+static void qr_step(maker *m, const loop *l, uint32_t i, uint32_t *state) {
+    (void)l;
+    uint32_t a = state[0], column = line_of(m, a, 2, i), first = line_of(m, column, 1, i);
+    if (m->status) return;
+    uint8_t dtype = type_of(m, a)->dtype;
+    uint32_t rest = where(m, lies(m, column, 1, "GT", i), column, 0),
+             wide = convert(m, rest, SHOAL_F64);
+    uint32_t sum = join(m, GRAPH_ADD, mul(m, wide, wide), 1),
+             of_first = convert(m, first, SHOAL_F64);
+    if (m->status) return;
+    sum = reshape(m, sum, type_of(m, of_first));
+    uint32_t is_done = is_zero(m, sum), square = add(m, sum, mul(m, of_first, of_first));
+    uint32_t norm =
+        convert(m, one(m, GRAPH_SQRT, choose(m, is_done, like(m, sum, 1), square)), dtype);
+    uint32_t negative = m->status ? 0 : compare(m, "LT", first, like(m, first, 0));
+    uint32_t end = choose(m, negative, norm, one(m, GRAPH_NEGATE, norm));
+    uint32_t scale = where(m, one(m, GRAPH_NOT, is_done), over(m, sub(m, end, first), end), 0);
+    uint32_t apart = choose(m, is_done, norm, sub(m, first, end));
+    uint32_t v = vector_of(m, over(m, rest, repeated(m, apart, rest)), i);
+    uint32_t after = reflected(m, a, v, scale);
+    after = choose(m, lies(m, a, 2, "GT", i), after, a);
+    uint32_t top = with_line(m, column, 1, i, choose(m, is_done, first, end));
+    state[0] = with_line(m, after, 2, i, choose(m, lies(m, column, 1, "GT", i), v, top));
+    state[1] = with_line(m, state[1], 2, i, scale);
+}
+
+void hlo_qr(maker *m, uint32_t x, uint32_t *factors, uint32_t *scales) {
+    if (m->status) return;
+    const shoal_type type = *type_of(m, x), side = for_side(&type, (shoal_dtype)type.dtype);
+    *factors = x;
+    *scales = splat(m, side, 0);
+    if (!base_type_count(&type)) return;
+    uint32_t a = as_batch(m, widen(m, x));
+    if (m->status) return;
+    const loop l = {.n = side.dims[side.rank - 1]};
+    uint32_t state[] = {a, splat(m, side_of(m, a, (shoal_dtype)type_of(m, a)->dtype), 0)};
+    run(m, &l, state, 2, qr_step);
+    *factors = convert(m, reshape(m, state[0], &type), type.dtype);
+    *scales = convert(m, reshape(m, state[1], &side), type.dtype);
+}
+
+/* The last reflection comes first. */
+static void reflection_step(maker *m, const loop *l, uint32_t i, uint32_t *state) {
+    uint32_t k = sub(m, like(m, i, (double)(l->n - 1)), i);
+    uint32_t v = vector_of(m, line_of(m, state[0], 2, k), k);
+    state[2] = reflected(m, state[2], v, line_of(m, state[1], 2, k));
+}
+
+uint32_t hlo_reflections(maker *m, uint32_t factors, uint32_t scales) {
+    if (m->status || !base_type_count(type_of(m, factors))) return factors;
+    const shoal_type type = *type_of(m, factors);
+    uint32_t a = as_batch(m, widen(m, factors)), by = widen(m, scales);
+    if (m->status) return 0;
+    const shoal_type batch = *type_of(m, a), own = *type_of(m, scales);
+    const loop l = {.n = own.dims[own.rank - 1]};
+    const shoal_type row = {.dtype = batch.dtype, .rank = 3, .dims = {batch.dims[0], 1, l.n}};
+    uint32_t is_diagonal = compare(m, "EQ", numbers(m, &batch, 1), numbers(m, &batch, 2));
+    uint32_t state[] = {a, reshape(m, by, &row), convert(m, is_diagonal, batch.dtype)};
+    if (l.n) run(m, &l, state, 3, reflection_step);
+    return convert(m, reshape(m, state[2], &type), type.dtype);
 }

@@ -1,5 +1,5 @@
 /* Operations: most are rows of ops.def with the same name and attributes; the others have a rule
- * here, or in control.c, windows.c, dynamic.c, random.c, matrix.c and chlo.c. */
+ * here, or in another file of this folder. */
 #include "graph/stablehlo/import.h"
 
 #include "graph/maker.h"
@@ -377,7 +377,7 @@ static const hlo_named_rule rules[] = {{"stablehlo.constant", constant},
 hlo_rule *hlo_rule_of(const char *name) {
     static hlo_rule *(*const tables[])(const char *name) = {
         hlo_control_rule, hlo_window_rule, hlo_dynamic_rule, hlo_random_rule,
-        hlo_matrix_rule,  hlo_chlo_rule,   hlo_idiom_rule};
+        hlo_linear_rule,  hlo_norm_rule,   hlo_chlo_rule,    hlo_idiom_rule};
     char standard[64];
     if (!strncmp(name, "mhlo.", 5)) { /* StableHLO's older name */
         snprintf(standard, sizeof standard, "stablehlo.%s", name + 5);

@@ -406,7 +406,24 @@ static shoal_status items(hlo_reader *r, hlo_op *op) {
     return parse_fail(p, "expected ':' and types");
 }
 
+/* "arith.constant true", whose type is not stated; other constants have one behind a colon. */
+static shoal_status truth(hlo_reader *r, hlo_op *op, bool *found) {
+    static const hlo_type type = {.text = {"i1", 2}};
+    static const char *const words[] = {"true", "false"};
+    hlo_attr *value;
+    *found = false;
+    for (int i = 0; i < 2 && !*found && !strcmp(op->name, "arith.constant"); i++) {
+        *found = hlo_take_word(r, words[i]);
+        if (!*found) continue;
+        SHOAL_TRY(
+            add_attr(r, op, "value", HLO_WORD, (hlo_text){words[i], strlen(words[i])}, &value));
+        value->type = &type;
+    }
+    return SHOAL_OK;
+}
+
 static shoal_status pretty(hlo_reader *r, hlo_op *op) {
+    bool is_truth;
     static const struct {
         const char *name;
         shoal_status (*read)(hlo_reader *r, hlo_op *op);
@@ -420,6 +437,8 @@ static shoal_status pretty(hlo_reader *r, hlo_op *op) {
     if (!strcmp(op->name, "stablehlo.reduce") || !strcmp(op->name, "mhlo.reduce"))
         return reduce(r, op);
     if (!strcmp(op->name, "sdy.mesh") || !strcmp(op->name, "ml_program.global")) return foreign(r);
+    SHOAL_TRY(truth(r, op, &is_truth));
+    if (is_truth) return SHOAL_OK;
     SHOAL_TRY(items(r, op));
     return parse_take(&r->p, ":") ? types(r, op) : SHOAL_OK;
 }
@@ -447,14 +466,24 @@ static shoal_status results(hlo_reader *r, hlo_op *op) {
 }
 
 /* Operations come one behind the other, so that lines are counted once. */
-static size_t line_of(hlo_reader *r, const char *at) {
+static void place(hlo_reader *r, hlo_op *op, const char *at) {
     const char *from = r->line_at ? r->line_at : r->p.text;
+    if (!r->line_at) r->line_begin = from;
     while (from < at && (from = memchr(from, '\n', (size_t)(at - from)))) {
         r->lines++;
-        from++;
+        r->line_begin = ++from;
     }
-    r->line_at = at;
-    return r->lines + 1;
+    r->line_at = op->at = at;
+    op->line = r->lines + 1;
+    op->column = (size_t)(at - r->line_begin) + 1;
+}
+
+/* Whether what seems to be an operation is the rest of one of another dialect, such as "to i64". */
+static bool is_rest(const hlo_reader *r, const char *name) {
+    static const char *const words[] = {"module", "call", "return"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strcmp(name, words[i])) return false;
+    return r->foreign && !strchr(name, '.');
 }
 
 static shoal_status operation(hlo_reader *r, hlo_op **out) {
@@ -463,8 +492,7 @@ static shoal_status operation(hlo_reader *r, hlo_op **out) {
     if (!op) return SHOAL_NO_MEMORY;
     SHOAL_TRY(results(r, op));
     parse_space(p);
-    op->at = p->at;
-    op->line = line_of(r, op->at);
+    place(r, op, p->at);
     bool is_generic = parse_ahead(p, '"');
     if (is_generic) {
         SHOAL_TRY(parse_string(p, &op->name));
@@ -476,7 +504,7 @@ static shoal_status operation(hlo_reader *r, hlo_op **out) {
         memcpy((char *)op->name, word.at, word.n);
     }
     bool is_outer = !r->is_within;
-    if (is_outer) {
+    if (is_outer && !is_rest(r, op->name)) {
         r->is_within = hlo_is_foreign(op->name);
         r->foreign = r->is_within ? op : NULL;
     }

@@ -5,7 +5,8 @@
 #include "graph/graph.h"
 
 typedef struct hlo_import_options {
-    const char *file;        /* what the text is called, for the places of nodes; NULL: nothing */
+    const char *file;        /* what the text is called, for the places of nodes; "": nothing;
+                              * NULL: nodes have no places */
     const char *function;    /* the one to read; NULL: main, or the only one */
     size_t limit;            /* most bytes for the tree, and for the graph; 0: no limit */
     graph_evaluate evaluate; /* computes nodes of constants; NULL: shapes must be written out */

@@ -69,8 +69,8 @@ typedef struct hlo_region {
 
 typedef struct hlo_op {
     struct hlo_op *next;
-    const char *at; /* its place */
-    size_t line;    /* its line, from 1 */
+    const char *at;      /* its place */
+    size_t line, column; /* from 1 */
     const char *name;
     HLO_LIST_OF(hlo_name) results;
     HLO_LIST_OF(hlo_name) operands;
@@ -85,9 +85,10 @@ typedef struct hlo_op {
 
 typedef struct hlo_reader {
     parse_state p;
-    base_map aliases;      /* hash of a name and its sign -> what it stands for; also resources */
-    uint32_t depth;        /* of lists and regions */
-    const char *line_at;   /* up to where lines are counted; NULL: the text's begin */
+    base_map aliases;    /* hash of a name and its sign -> what it stands for; also resources */
+    uint32_t depth;      /* of lists and regions */
+    const char *line_at; /* up to where lines are counted; NULL: the text's begin */
+    const char *line_begin;
     size_t lines;          /* line breaks up to there */
     const hlo_op *foreign; /* the last operation that is none of StableHLO's, if none followed it */
     bool is_within;        /* it is being read */
