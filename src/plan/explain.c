@@ -224,14 +224,17 @@ static void tell_totals(teller *t, const plan_slot *single, double alone, double
     cJSON_AddNumberToObject(t->json, "seconds", result->seconds);
     cJSON_AddNumberToObject(t->json, "bytes_moved", (double)result->bytes_moved);
     if (!single) return;
-    bool wins = pooled < alone;
+    /* Chosen by the speeds that plans are made with, which are not always those that are told. */
+    bool used = result->seconds == pooled, wins = pooled < alone;
     base_str_format(&t->text, "%s alone would take ", name_of(single));
     put_seconds(&t->text, alone);
     base_str_text(&t->text, ", the pool ");
     put_seconds(&t->text, pooled);
-    base_str_text(&t->text, wins             ? ": the pool is faster\n"
-                            : alone < pooled ? ": the pool is slower, and not used\n"
-                                             : ": the pool is no faster\n");
+    base_str_text(&t->text, wins && used      ? ": the pool is faster\n"
+                            : wins            ? ": the pool is faster by now, and not used\n"
+                            : alone == pooled ? ": the pool is no faster\n"
+                            : used            ? ": the pool is slower by now, and used\n"
+                                              : ": the pool is slower, and not used\n");
     cJSON *object = cJSON_AddObjectToObject(t->json, "single");
     cJSON_AddNumberToObject(object, "slot", single->slot);
     cJSON_AddStringToObject(object, "name", name_of(single));

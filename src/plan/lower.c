@@ -365,22 +365,28 @@ static void give_links(plan_draft *pooled, const plan_draft *alone, plan_result 
 /* ---- the time that is told ---- */
 
 /* Of the computations of a draft. */
-static void count_computing(plan_draft *d, double times) {
+static shoal_status count_computing(plan_draft *d, double times) {
     for (size_t i = 0; i < d->steps.count; i++) {
         plan_step *step = d->steps.data[i];
         if (!step->live || plan_is_exchange(step)) continue;
+        bool *needed = base_arena_array(&d->arena, bool, step->division.n_slots);
+        if (!needed) return SHOAL_NO_MEMORY;
+        for (uint32_t k = 0; k < step->division.n_slots; k++)
+            for (uint32_t o = 0; o < d->g->nodes[step->node].n_outputs; o++)
+                needed[k] |= step->outputs[o]->needed[k];
         double seconds =
-            times * plan_compute_seconds(d, step->axes, &step->division, &step->work, NULL);
+            times * plan_compute_seconds(d, step->axes, &step->division, &step->work, needed);
         step->seconds += seconds;
         d->seconds += seconds;
     }
+    return SHOAL_OK;
 }
 
 /* What was chosen stays, and takes the time that its slots have shown. */
 static shoal_status retime(plan_draft *d, plan_pool *pool) {
     plan_slot *slots = base_arena_array(&d->arena, plan_slot, d->pool->n_slots);
     if (!slots) return SHOAL_NO_MEMORY;
-    count_computing(d, -1);
+    SHOAL_TRY(count_computing(d, -1));
     const plan_slot *chosen_with = d->pool->slots;
     *pool = *d->pool;
     pool->slots = slots;
@@ -391,7 +397,7 @@ static shoal_status retime(plan_draft *d, plan_pool *pool) {
         for (base_figure f = 0; f < BASE_FIGURES; f++)
             if (pool->shown[i].of[f] > 0) slots[i].speeds.of[f] = pool->shown[i].of[f];
     }
-    count_computing(d, 1);
+    SHOAL_TRY(count_computing(d, 1));
     return span(d);
 }
 
