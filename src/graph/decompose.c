@@ -125,16 +125,7 @@ DECOMPOSE(cross_entropy) {
 
 /* Every step-th index of the last axis, from `from` to `to`. */
 static uint32_t part(maker *m, uint32_t x, int64_t from, int64_t to, int64_t step) {
-    shoal_type type = *type_of(m, x);
-    int64_t start[SHOAL_MAX_RANK] = {0}, stride[SHOAL_MAX_RANK];
-    for (uint32_t i = 0; i < type.rank; i++) stride[i] = 1;
-    start[type.rank - 1] = from;
-    type.dims[type.rank - 1] = to;
-    stride[type.rank - 1] = step;
-    const shoal_attr attrs[] = {graph_ints(SHOAL_ATTR_START_INDICES, start, type.rank),
-                                graph_ints(SHOAL_ATTR_LIMIT_INDICES, type.dims, type.rank),
-                                graph_ints(SHOAL_ATTR_STRIDES, stride, type.rank)};
-    return node(m, GRAPH_SLICE, &x, 1, attrs, 3, NULL);
+    return slice_along(m, x, type_of(m, x)->rank - 1, from, to, step);
 }
 
 /* x and y one after the other along the last axis, or by turns. */

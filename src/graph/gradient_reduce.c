@@ -60,22 +60,10 @@ static void join_pairs(tree *t) {
     for (uint32_t i = 0; i < t->count; i++) t->state[i] = reshape(m, t->state[i], &shape);
 }
 
-/* Elements start, start + stride, ... of the last axis, before `limit`. */
+/* Every stride-th element of the last axis. */
 static uint32_t every(maker *m, uint32_t x, int64_t start, int64_t limit, int64_t stride) {
-    int64_t starts[SHOAL_MAX_RANK] = {0}, limits[SHOAL_MAX_RANK], strides[SHOAL_MAX_RANK];
     if (m->status) return 0;
-    const shoal_type type = *type_of(m, x);
-    for (uint32_t i = 0; i < type.rank; i++) {
-        limits[i] = type.dims[i];
-        strides[i] = 1;
-    }
-    starts[type.rank - 1] = start;
-    limits[type.rank - 1] = limit;
-    strides[type.rank - 1] = stride;
-    const shoal_attr attrs[] = {graph_ints(SHOAL_ATTR_START_INDICES, starts, type.rank),
-                                graph_ints(SHOAL_ATTR_LIMIT_INDICES, limits, type.rank),
-                                graph_ints(SHOAL_ATTR_STRIDES, strides, type.rank)};
-    return node(m, GRAPH_SLICE, &x, 1, attrs, 3, NULL);
+    return slice_along(m, x, type_of(m, x)->rank - 1, start, limit, stride);
 }
 
 /* Of n elements, half as many; one that is left over stays at the end. */

@@ -193,6 +193,22 @@ static inline uint32_t join_like(maker *m, uint16_t op, uint32_t x, int64_t axis
     return spread_without(m, join(m, op, x, axis), &shape, axis);
 }
 
+/* Every step-th element along an axis, from `from` to before `to`. */
+static inline uint32_t slice_along(maker *m, uint32_t x, int64_t axis, int64_t from, int64_t to,
+                                   int64_t step) {
+    int64_t start[SHOAL_MAX_RANK] = {0}, stride[SHOAL_MAX_RANK];
+    if (m->status) return 0;
+    shoal_type type = *type_of(m, x);
+    for (uint32_t i = 0; i < type.rank; i++) stride[i] = 1;
+    start[axis] = from;
+    type.dims[axis] = to;
+    stride[axis] = step;
+    const shoal_attr attrs[] = {graph_ints(SHOAL_ATTR_START_INDICES, start, type.rank),
+                                graph_ints(SHOAL_ATTR_LIMIT_INDICES, type.dims, type.rank),
+                                graph_ints(SHOAL_ATTR_STRIDES, stride, type.rank)};
+    return node(m, GRAPH_SLICE, &x, 1, attrs, 3, NULL);
+}
+
 /* The mean along an axis, repeated along it. */
 static inline uint32_t mean(maker *m, uint32_t x, int64_t axis) {
     uint32_t sum = join_like(m, GRAPH_ADD, x, axis);

@@ -267,24 +267,29 @@ static void test_speeds_of_devices(void **state) {
 
 /* ---- doubts ---- */
 
-/* Who says again and again that it cannot reach others is not waited for every time. */
-static void test_doubts(void **state) {
-    enum { MOST = 1024 };
-    pool *p = *state;
-    hub_peer *accuser = of_another(p, 0, 1), *other = of_another(p, 1, 2);
+/* The first member says that another cannot be reached. */
+static void accuse(pool *p, const hub_instance *instance, const hub_peer *other) {
     Shoal__Error error = SHOAL__ERROR__INIT;
     Shoal__Failed failed = SHOAL__FAILED__INIT;
     error.status = SHOAL_LOST;
     error.message = (char *)"unreachable";
     failed.error = &error;
     failed.peer = other->number;
+    failed.instance = instance->id;
+    deliver(p, 0, SHOAL__KIND__FAILED, &failed.base);
+}
+
+/* Who says again and again that it cannot reach others is not waited for every time. */
+static void test_doubts(void **state) {
+    enum { MOST = 1024 };
+    pool *p = *state;
+    hub_peer *accuser = of_another(p, 0, 1), *other = of_another(p, 1, 2);
     for (int round = 0; round < 2; round++) {
         submit(p, 0, 1 << 17, 1 + (uint64_t)round); /* both take part */
         hub_instance *instance = p->h->first;
         while (instance->next) instance = instance->next;
-        failed.instance = instance->id;
         assert_int_equal(instance->n_parts, 2);
-        deliver(p, 0, SHOAL__KIND__FAILED, &failed.base);
+        accuse(p, instance, other);
         assert_int_equal(instance->doubted, !round);
         assert_int_equal(instance->status, round ? SHOAL_LOST : SHOAL_OK);
         hub_doubt doubt = p->h->doubts.data[0];
@@ -302,16 +307,9 @@ static void test_doubts(void **state) {
 static void test_failed_in_doubt(void **state) {
     pool *p = *state;
     hub_peer *other = of_another(p, 1, 2);
-    Shoal__Error error = SHOAL__ERROR__INIT;
-    Shoal__Failed failed = SHOAL__FAILED__INIT;
-    error.status = SHOAL_LOST;
-    error.message = (char *)"unreachable";
-    failed.error = &error;
-    failed.peer = other->number;
     submit(p, 0, 1 << 17, 1); /* both take part */
     hub_instance *instance = p->h->first;
-    failed.instance = instance->id;
-    deliver(p, 0, SHOAL__KIND__FAILED, &failed.base);
+    accuse(p, instance, other);
     finish_oldest(p);
     assert_ptr_equal(p->h->first, instance);
     assert_true(instance->doubted && !instance->n_waiting);
@@ -336,15 +334,8 @@ static void test_blamed_for_another(void **state) {
     assert_non_null(instance);
     assert_int_equal(instance->n_parts, 1);
     assert_ptr_equal(instance->parts[0].peer, accuser);
-    Shoal__Error error = SHOAL__ERROR__INIT;
-    Shoal__Failed failed = SHOAL__FAILED__INIT;
-    error.status = SHOAL_LOST;
-    error.message = (char *)"unreachable";
-    failed.error = &error;
-    failed.peer = other->number;
     for (int round = 0; round < 2; round++) {
-        failed.instance = instance->id;
-        deliver(p, 0, SHOAL__KIND__FAILED, &failed.base);
+        accuse(p, instance, other);
         assert_true(instance->doubted);
         accuser->role = other->role = SHOAL__ROLE__WORKER; /* of which one has to leave */
         p->h->doubts.data[round].at -= 3 * BASE_SECOND;

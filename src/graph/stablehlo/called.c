@@ -22,19 +22,6 @@ const hlo_attr *hlo_setting(const hlo_call *c, const char *name) {
 
 /* ---- the largest elements ---- */
 
-/* n of the first elements along an axis. */
-static uint32_t first_of(maker *m, uint32_t x, int64_t axis, int64_t n) {
-    if (m->status) return 0;
-    int64_t start[SHOAL_MAX_RANK] = {0}, stride[SHOAL_MAX_RANK];
-    shoal_type type = *type_of(m, x);
-    for (uint32_t i = 0; i < type.rank; i++) stride[i] = 1;
-    type.dims[axis] = n;
-    const shoal_attr attrs[] = {graph_ints(SHOAL_ATTR_START_INDICES, start, type.rank),
-                                graph_ints(SHOAL_ATTR_LIMIT_INDICES, type.dims, type.rank),
-                                graph_ints(SHOAL_ATTR_STRIDES, stride, type.rank)};
-    return node(m, GRAPH_SLICE, &x, 1, attrs, 3, NULL);
-}
-
 /* "GT" or "LT", where a comparator does nothing but that to the first two of four numbers; else
  * NULL. */
 static const char *direction_of(const shoal_graph *body, const shoal_type *operand) {
@@ -115,7 +102,7 @@ static shoal_status approx_top_k(hlo_call *c) {
     SHOAL_TRY(graph_add(c->s->g, GRAPH_SORT, c->in, n, attrs, 2, &body, 1, &first));
     maker m = {c->s->g, SHOAL_OK};
     for (uint32_t i = 0; i < n; i++)
-        c->out[i] = first_of(&m, first + i, axis, c->types[i].type.dims[axis]);
+        c->out[i] = slice_along(&m, first + i, axis, 0, c->types[i].type.dims[axis], 1);
     return m.status;
 }
 

@@ -30,26 +30,9 @@ static shoal_type row_of(uint8_t dtype, int64_t n) {
     return (shoal_type){.dtype = dtype, .rank = 1, .dims = {n}};
 }
 
-/* The first n elements along an axis. */
-static uint32_t first_of(maker *m, uint32_t x, uint32_t axis, int64_t from, int64_t n) {
-    int64_t start[SHOAL_MAX_RANK] = {0}, limit[SHOAL_MAX_RANK], once[SHOAL_MAX_RANK];
-    if (m->status) return 0;
-    const shoal_type type = *type_of(m, x);
-    for (uint32_t i = 0; i < type.rank; i++) {
-        limit[i] = type.dims[i];
-        once[i] = 1;
-    }
-    start[axis] = from;
-    limit[axis] = from + n;
-    const shoal_attr attrs[] = {graph_ints(SHOAL_ATTR_START_INDICES, start, type.rank),
-                                graph_ints(SHOAL_ATTR_LIMIT_INDICES, limit, type.rank),
-                                graph_ints(SHOAL_ATTR_STRIDES, once, type.rank)};
-    return node(m, GRAPH_SLICE, &x, 1, attrs, 3, NULL);
-}
-
 static uint32_t element(maker *m, uint32_t state, int64_t i) {
     const shoal_type scalar = {.dtype = SHOAL_U64};
-    return reshape(m, first_of(m, state, 0, i, 1), &scalar);
+    return reshape(m, slice_along(m, state, 0, i, i + 1, 1), &scalar);
 }
 
 static uint32_t spread_to(maker *m, uint32_t scalar, int64_t n) {
@@ -116,7 +99,7 @@ static uint32_t threefry_bits(maker *m, uint32_t state, const shoal_type *type, 
     const shoal_type apart = {.rank = 4, .dims = {before, half, 1, behind}};
     const shoal_type all = {.rank = 3, .dims = {before, 2 * half, behind}};
     uint32_t y = reshape(m, stack(m, (uint32_t[]){x.low, x.high}, 2, &apart), &all);
-    return reshape(m, first_of(m, y, 1, 0, length), type);
+    return reshape(m, slice_along(m, y, 1, 0, length, 1), type);
 }
 
 /* ---- Philox 4x32, of 10 rounds (the same) ---- */
@@ -156,7 +139,7 @@ static uint32_t in_rows(maker *m, const uint32_t *parts, uint32_t n_parts, int64
     const shoal_type apart = {.rank = 2, .dims = {blocks, 1}};
     const shoal_type all = row_of(SHOAL_U32, n_parts * blocks);
     uint32_t y = reshape(m, stack(m, parts, n_parts, &apart), &all);
-    return reshape(m, first_of(m, y, 0, 0, base_type_count(type)), type);
+    return reshape(m, slice_along(m, y, 0, 0, base_type_count(type), 1), type);
 }
 
 /* The count's upper half is the third number of the state or, where there are two, the key. */
@@ -178,7 +161,7 @@ static uint32_t next_state(maker *m, uint32_t state, int64_t words, int64_t used
     const shoal_type single = row_of(SHOAL_U64, 1);
     uint32_t parts[3], start = element(m, state, 1);
     uint32_t next = add(m, start, number(m, start, (double)used));
-    parts[0] = first_of(m, state, 0, 0, 1);
+    parts[0] = slice_along(m, state, 0, 0, 1, 1);
     parts[1] = reshape(m, next, &single);
     if (words == 3) {
         uint32_t carry = convert(m, compare(m, "LT", next, start), SHOAL_U64);
