@@ -126,6 +126,34 @@ def test_what_is_not_positive_is_nan():
     np.testing.assert_array_equal(shoal.stablehlo.load(text_of(jnp.linalg.cholesky, both))(both).numpy(), jnp.linalg.cholesky(both))
 
 
+def test_what_is_infinite_or_nan():
+    """Only what is read is computed with: as LAPACK does."""
+    inf, nan = np.inf, np.nan
+    cases = [(lambda a, b: solve(a, b, lower=True, unit_diagonal=True), [[nan, 0], [2, inf]], [1, 5]),
+             (lambda a, b: solve(a, b, unit_diagonal=True), [[inf, 2], [0, nan]], [1, 5]),
+             (lambda a, b: solve(a, b, lower=True), [[inf, nan], [1, 2]], [1, 1]),
+             (lambda a, b: solve(a, b), [[2, 1], [nan, inf]], [1, 1]),
+             (lambda a, b: (jnp.linalg.inv(a), jnp.linalg.solve(a, b)), [[inf, 0], [0, 2]], [3, 4]),
+             (lambda a, b: jnp.linalg.cholesky(a), [[inf, 0], [0, 4]], [1, 1]),
+             (lambda a, b: jnp.linalg.cholesky(a), [[4, 0], [0, inf]], [1, 1]),
+             (lambda a, b: jnp.linalg.cholesky(a), [[1e308, 0], [0, 1]], [1, 1])]
+    for function, *arguments in cases:
+        arguments = [np.array(x) for x in arguments]
+        got = shoal.stablehlo.load(text_of(function, *arguments))(*arguments)
+        for a, b in zip(flat(got), flat(function(*arguments)), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-15)
+
+
+@pytest.mark.parametrize("scale", [1e-307, 1e-200, 1e-160, 1e-155, 1e155, 1e200, 1e307])
+def test_qr_of_any_size(scale):
+    a = numbers(5, 3, dtype=np.float64)
+    q, r = shoal.stablehlo.load(text_of(jnp.linalg.qr, a))(a * scale)
+    want = jnp.linalg.qr(a)
+    compared((q, r.numpy() / scale), want, 1e-13)
+    mixed = a * [[1], [scale], [1], [scale], [1]]
+    compared(shoal.stablehlo.load(text_of(jnp.linalg.qr, a))(mixed / max(1, scale)), jnp.linalg.qr(mixed / max(1, scale)), 1e-13)
+
+
 INFO = """module {{
   func.func @main(%x: tensor<4x3x3xf32>) -> tensor<4xi32> {{
     {line}
@@ -242,6 +270,10 @@ CALL = "module {{\n  func.func @main(%a: tensor<3x3xf32>, %b: tensor<2x3xf32>) -
      "tensor<3x3xf32>", "tensor<3x3xf32>", "it does not say by which function elements are compared"),
     ("%0 = stablehlo.custom_call @ApproxTopK(%a, %b) {called_computations = [@f], mhlo.backend_config = {reduction_dim = 0 : i64}} : "
      "(tensor<3x3xf32>, tensor<2x3xf32>) -> tensor<3x3xf32>", "tensor<3x3xf32>", "there is no function @f"),
+    ("%0 = stablehlo.custom_call @ApproxTopK(%a, %b) {called_computations = [@main, @main], mhlo.backend_config = {reduction_dim = 0 : i64}} : "
+     "(tensor<3x3xf32>, tensor<2x3xf32>) -> tensor<3x3xf32>", "tensor<3x3xf32>", "it does not say by which function elements are compared"),
+    ("%0 = stablehlo.custom_call @ApproxTopK(%a, %b) {called_computations = [@main], mhlo.backend_config = {reduction_dim = 0 : i64}} : "
+     "(tensor<3x3xf32>, tensor<2x3xf32>) -> tensor<3x3xf32>", "tensor<3x3xf32>", "@main calls itself, which has no end here"),
     ("%0 = stablehlo.custom_call @xla_ffi_python_cpu_callback(%a) : (tensor<3x3xf32>) -> tensor<3x3xf32>", "tensor<3x3xf32>",
      "it calls Python, as jax.debug.print and jax.pure_callback do; leave that out of what is exported"),
     ("%0 = stablehlo.custom_call @other(%a) : (tensor<3x3xf32>) -> tensor<3x3xf32>", "tensor<3x3xf32>",
@@ -250,6 +282,30 @@ CALL = "module {{\n  func.func @main(%a: tensor<3x3xf32>, %b: tensor<2x3xf32>) -
 def test_wrong(line, kind, message):
     with pytest.raises(shoal.ShoalError, match=f"^line 3, column .*'stablehlo.custom_call': .*{message}"):
         shoal.stablehlo.load(CALL.format(line=line, kind=kind))
+
+
+def test_a_comparator_that_names_itself():
+    text = """module {
+  func.func @main(%a: tensor<4xf32>, %b: tensor<f32>) -> tensor<2xf32> {
+    %0 = stablehlo.custom_call @ApproxTopK(%a, %b) {called_computations = [@f], mhlo.backend_config = {reduction_dim = 0 : i64}}
+      : (tensor<4xf32>, tensor<f32>) -> tensor<2xf32>
+    return %0 : tensor<2xf32>
+  }
+  func.func private @f(%x: tensor<f32>, %y: tensor<f32>) -> tensor<i1> {
+    %0 = stablehlo.compare GT, %x, %y : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    return %0 : tensor<i1>
+  }
+}"""
+    assert shoal.stablehlo.load(text)(np.float32([3, 1, 4, 1]), np.float32(0)).numpy().tolist() == [4, 3]
+    wrong = text.replace("%0 = stablehlo.compare GT, %x, %y : (tensor<f32>, tensor<f32>) -> tensor<i1>", """
+    %1 = stablehlo.reshape %x : (tensor<f32>) -> tensor<1xf32>
+    %2 = stablehlo.custom_call @ApproxTopK(%1, %y) {called_computations = [@f], mhlo.backend_config = {reduction_dim = 0 : i64}}
+      : (tensor<1xf32>, tensor<f32>) -> tensor<1xf32>
+    %0 = stablehlo.compare GT, %x, %y : (tensor<f32>, tensor<f32>) -> tensor<i1>""")
+    with pytest.raises(shoal.ShoalError, match="@f calls itself, which has no end here"):
+        shoal.stablehlo.load(wrong)
+    with pytest.raises(shoal.ShoalError, match=r"operand 1 is no number of operand 0's type"):
+        shoal.stablehlo.load(text.replace("%b: tensor<f32>", "%b: tensor<1xf32>").replace("(tensor<4xf32>, tensor<f32>)", "(tensor<4xf32>, tensor<1xf32>)"))
 
 
 # ---- the largest elements ----

@@ -81,7 +81,7 @@ static shoal_status approx_top_k(hlo_call *c) {
     SHOAL_TRY(hlo_int(c, hlo_setting(c, "reduction_dim"), -1, &axis));
     if (!n || axis < 0 || axis >= hlo_type_of(c, 0)->rank)
         return hlo_fail(c, "its reduction_dim is none of an operand");
-    if (!called || !called->items || called->items->kind != HLO_SYMBOL)
+    if (!called || !called->items || called->items->kind != HLO_SYMBOL || called->items->next)
         return hlo_fail(c, "it does not say by which function elements are compared");
     SHOAL_TRY(hlo_comparator(c, called->items->text, &body));
     for (uint32_t i = 0; i < n; i++) {
@@ -90,6 +90,9 @@ static shoal_status approx_top_k(hlo_call *c) {
         bool fits = of && of->tensor && of->type.rank == is->rank && axis < is->rank &&
                     of->type.dims[axis] >= 0 && of->type.dims[axis] <= is->dims[axis];
         if (!fits) return hlo_fail(c, "result %u is not some of operand %u", i, i);
+        const shoal_type number = {.dtype = is->dtype};
+        if (!base_type_equal(hlo_type_of(c, n + i), &number))
+            return hlo_fail(c, "operand %u is no number of operand %u's type", n + i, i);
     }
     const char *direction = direction_of(body, hlo_type_of(c, 0));
     int64_t k = c->types->type.dims[axis];

@@ -536,9 +536,14 @@ shoal_status hlo_reducer(const hlo_call *c, const hlo_region *region, const shoa
 shoal_status hlo_comparator(const hlo_call *c, hlo_text name, const shoal_graph **out) {
     char text[64];
     uint64_t key;
-    const hlo_function *f = find_function(c->s->in, name, &key);
-    if (f) return hlo_reducer(c, f->op->regions, out);
-    return hlo_fail(c, "there is no function @%s", hlo_copy(name, text, sizeof text));
+    hlo_function *f = find_function(c->s->in, name, &key);
+    hlo_copy(name, text, sizeof text);
+    if (!f) return hlo_fail(c, "there is no function @%s", text);
+    if (f->active) return hlo_fail(c, "@%s calls itself, which has no end here", text);
+    f->active = true;
+    shoal_status status = hlo_reducer(c, f->op->regions, out);
+    f->active = false;
+    return status;
 }
 
 /* ---- the module ---- */

@@ -59,7 +59,7 @@ static uint32_t repeated(maker *m, uint32_t x, uint32_t as) {
     return spread(m, reshape(m, x, &less), &shape, axes);
 }
 
-/* Whether the number of the row (axis 1) or column (axis 2) of an element is GT, GE or EQ i. */
+/* Whether the number of the row (axis 1) or column (axis 2) of an element is GT, GE, EQ or LT i. */
 static uint32_t lies(maker *m, uint32_t x, uint32_t axis, const char *direction, uint32_t i) {
     if (m->status) return 0;
     const shoal_type type = *type_of(m, x);
@@ -133,13 +133,13 @@ static void run(maker *m, const loop *l, uint32_t *state, uint32_t n, step *make
 /* ---- cholesky ---- */
 
 /* Column i of the factor: that of the matrix, less what the columns before it make of it, divided
- * by the root of its own diagonal element. */
+ * by the root of its own diagonal element, which stands there itself: inf / inf would be NaN. */
 static void cholesky_step(maker *m, const loop *l, uint32_t i, uint32_t *state) {
     (void)l;
     uint32_t so_far = state[1], made = product(m, so_far, line_of(m, so_far, 1, i), 1, 2, 2);
     uint32_t column = sub(m, line_of(m, state[0], 2, i), made);
     uint32_t root = one(m, GRAPH_SQRT, line_of(m, column, 1, i));
-    column = over(m, column, repeated(m, root, column));
+    column = with_line(m, over(m, column, repeated(m, root, column)), 1, i, root);
     state[1] = with_line(m, so_far, 2, i, where(m, lies(m, column, 1, "GE", i), column, 0));
 }
 
@@ -157,19 +157,13 @@ uint32_t hlo_cholesky(maker *m, uint32_t x, bool lower) {
 
 /* ---- systems of equations ---- */
 
-/* Row i of the solution, from the rows before it. */
+/* Row i of the solution, from the rows before it. Of the matrix, only what lies below the diagonal
+ * is multiplied: NaN and inf on and above it times rows that are still 0 would be NaN. */
 static void solve_step(maker *m, const loop *l, uint32_t i, uint32_t *state) {
-    uint32_t row = line_of(m, state[0], 1, i);
-    uint32_t x = sub(m, line_of(m, state[1], 1, i), product(m, row, state[2], 1, 2, 1));
+    uint32_t row = line_of(m, state[0], 1, i), before = where(m, lies(m, row, 2, "LT", i), row, 0);
+    uint32_t x = sub(m, line_of(m, state[1], 1, i), product(m, before, state[2], 1, 2, 1));
     if (!l->unit) x = over(m, x, repeated(m, line_of(m, row, 2, i), x));
     state[2] = with_line(m, state[2], 1, i, x);
-}
-
-/* The part of a matrix on and below its diagonal: what lies above may be anything. */
-static uint32_t below(maker *m, uint32_t x) {
-    if (m->status) return 0;
-    const shoal_type type = *type_of(m, x);
-    return where(m, compare(m, "GE", numbers(m, &type, 1), numbers(m, &type, 2)), x, 0);
 }
 
 /* All forms are the one of a lower triangle on the left: from the right, both are turned; an upper
@@ -185,7 +179,7 @@ uint32_t hlo_triangular_solve(maker *m, uint32_t matrix, uint32_t right, const h
     bool upper = how->lower == turn;
     if (upper) a = backward(m, a, 2);
     if (upper) b = backward(m, b, 1);
-    uint32_t state[] = {below(m, a), b, m->status ? 0 : like(m, b, 0)};
+    uint32_t state[] = {a, b, m->status ? 0 : like(m, b, 0)};
     run(m, &l, state, 3, solve_step);
     uint32_t x = state[2];
     if (upper) x = backward(m, x, 1);
@@ -303,32 +297,34 @@ static uint32_t reflected(maker *m, uint32_t x, uint32_t v, uint32_t scale) {
     return sub(m, x, mul(m, repeated(m, mul(m, v, repeated(m, scale, v)), x), repeated(m, row, x)));
 }
 
-/* The reflection that leaves of column i nothing below the diagonal; squares are summed in float64,
- * whose range is theirs.
- */
+/* The reflection that leaves of column i nothing below the diagonal. Its squares are summed after
+ * division by its largest element: of 1e200 they are infinite, and of 1e-200 they are 0. */
 static void qr_step(maker *m, const loop *l, uint32_t i, uint32_t *state) {
     (void)l;
     uint32_t a = state[0], column = line_of(m, a, 2, i), first = line_of(m, column, 1, i);
+    uint32_t below = lies(m, column, 1, "GT", i), rest = where(m, below, column, 0);
+    uint32_t inside = where(m, lies(m, column, 1, "GE", i), one(m, GRAPH_ABS, column), 0);
     if (m->status) return;
-    uint8_t dtype = type_of(m, a)->dtype;
-    uint32_t rest = where(m, lies(m, column, 1, "GT", i), column, 0),
-             wide = convert(m, rest, SHOAL_F64);
-    uint32_t sum = join(m, GRAPH_ADD, mul(m, wide, wide), 1),
-             of_first = convert(m, first, SHOAL_F64);
+    const shoal_type number = *type_of(m, first);
+    uint32_t size = reshape(m, join(m, GRAPH_MAXIMUM, inside, 1), &number);
+    uint32_t most = reshape(m, join(m, GRAPH_MAXIMUM, one(m, GRAPH_ABS, rest), 1), &number);
     if (m->status) return;
-    sum = reshape(m, sum, type_of(m, of_first));
-    uint32_t is_done = is_zero(m, sum), square = add(m, sum, mul(m, of_first, of_first));
-    uint32_t norm =
-        convert(m, one(m, GRAPH_SQRT, choose(m, is_done, like(m, sum, 1), square)), dtype);
+    uint32_t is_done = is_zero(m, most), unit = like(m, size, 1);
+    size = choose(m, is_zero(m, size), unit, size);
+    rest = over(m, rest, repeated(m, size, rest));
+    uint32_t scaled = over(m, first, size);
+    uint32_t sum = reshape(m, join(m, GRAPH_ADD, mul(m, rest, rest), 1), &number);
+    uint32_t square = add(m, sum, mul(m, scaled, scaled));
+    uint32_t norm = one(m, GRAPH_SQRT, choose(m, is_done, unit, square));
     uint32_t negative = m->status ? 0 : compare(m, "LT", first, like(m, first, 0));
     uint32_t end = choose(m, negative, norm, one(m, GRAPH_NEGATE, norm));
-    uint32_t scale = where(m, one(m, GRAPH_NOT, is_done), over(m, sub(m, end, first), end), 0);
-    uint32_t apart = choose(m, is_done, norm, sub(m, first, end));
+    uint32_t scale = where(m, one(m, GRAPH_NOT, is_done), over(m, sub(m, end, scaled), end), 0);
+    uint32_t apart = choose(m, is_done, unit, sub(m, scaled, end));
     uint32_t v = vector_of(m, over(m, rest, repeated(m, apart, rest)), i);
     uint32_t after = reflected(m, a, v, scale);
     after = choose(m, lies(m, a, 2, "GT", i), after, a);
-    uint32_t top = with_line(m, column, 1, i, choose(m, is_done, first, end));
-    state[0] = with_line(m, after, 2, i, choose(m, lies(m, column, 1, "GT", i), v, top));
+    uint32_t top = with_line(m, column, 1, i, choose(m, is_done, first, mul(m, end, size)));
+    state[0] = with_line(m, after, 2, i, choose(m, below, v, top));
     state[1] = with_line(m, state[1], 2, i, scale);
 }
 
