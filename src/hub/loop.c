@@ -327,11 +327,25 @@ static bool may_do_with_less(const hub_instance *i) {
  * wait meanwhile. */
 enum { MOST_DECODED = 1 << 20 };
 
+/* What cannot begin anew stays as it is, and so does what it reads: all of that is needed. */
+static void keep_as_it_is(hub_instance *i) {
+    i->unneeded = false;
+    for (uint32_t n = 0; n < i->record->n_inputs; n++)
+        i->record->inputs[n]->needed = i->record->inputs[n]->stays = true;
+}
+
+static bool has_to_stay(const hub_instance *i) {
+    bool has = i->stays;
+    for (uint32_t o = 0; o < i->record->n_outputs; o++) has |= i->outputs[o]->stays;
+    return has && hub_instance_runs(i);
+}
+
 /* What an instance reads for what is needed of it: what only moves, for who reads the same behind
  * it. budget: it may begin anew without what it reads for nothing, and without what may have no end
  * and is made for nothing, as far as this goes. */
 static void note_needed(hub_instance *i, size_t *budget) {
     const hub_record *record = i->record;
+    i->unneeded = !hub_instance_runs(i) || !gives_something(i);
     bool *held = calloc((size_t)record->n_outputs + 1, sizeof *held);
     uint32_t n_held = held ? find_held(i, held) : 0;
     const bool *reads = NULL;
@@ -361,7 +375,7 @@ static void forget_reads(hub_value *value) {
 
 static void keep_needed(hub_value *value) { value->may_be = value->needed; }
 
-static void forget_needed(hub_value *value) { value->needed = value->anew = false; }
+static void forget_needed(hub_value *value) { value->needed = value->anew = value->stays = false; }
 
 /* Whether its record is also the way back of something that is there, and that somebody has. */
 static bool is_way_back(const hub_instance *i) {
@@ -414,8 +428,10 @@ static void find_unneeded(const instances *list, size_t budget) {
         for (size_t k = 0; k < list->count; k++) list->data[k]->record->shed = false;
         for (size_t k = list->count; k-- > 0;) {
             hub_instance *i = list->data[k];
-            i->unneeded = !hub_instance_runs(i) || !gives_something(i);
-            note_needed(i, &budget);
+            if (has_to_stay(i))
+                keep_as_it_is(i);
+            else
+                note_needed(i, &budget);
         }
     }
 }
@@ -441,21 +457,22 @@ static bool begins_anew(const hub *h, const hub_instance *i, hub_ways *ways) {
 }
 
 /* Whether all that is needed and begins anew, as something that it reads is dropped or begins anew,
- * has its operands. From the first on, and again: what is made again takes the awaited run of its
- * record along, which is before it. */
+ * has its operands; what has not is marked to stay. From the first on, and again: what is made
+ * again takes the awaited run of its record along, which is before it. */
 static bool can_begin_anew(const hub *h, const instances *list) {
     hub_ways ways = {0};
     bool can = true, more = true;
     for (size_t k = 0; k < list->count; k++) list->data[k]->record->anew = false;
-    while (can && more) {
+    while (more) {
         more = false;
-        for (size_t k = 0; can && k < list->count; k++) {
-            const hub_instance *i = list->data[k];
+        for (size_t k = 0; k < list->count; k++) {
+            hub_instance *i = list->data[k];
             hub_record *record = i->record;
             bool anew = record->shed || record->anew;
             for (uint32_t n = 0; n < record->n_inputs; n++) anew |= record->inputs[n]->anew;
             if (!anew && !is_dropped(i)) continue;
-            can = begins_anew(h, i, &ways);
+            i->stays |= !begins_anew(h, i, &ways);
+            can &= !i->stays;
             if (is_dropped(i)) continue;
             more |= !record->anew;
             record->anew = true;
@@ -513,17 +530,25 @@ static bool shed_all(const instances *list, bool *moved) {
     return any;
 }
 
+/* What nobody needs, but for what stays with those that cannot begin anew without it. */
+static bool find_what_goes(const hub *h, const instances *list) {
+    enum { MOST = 4 };
+    for (size_t k = 0; k < list->count; k++) list->data[k]->stays = false;
+    for (int times = 0; times < MOST; times++) {
+        find_unneeded(list, MOST_DECODED);
+        if (can_begin_anew(h, list)) return true;
+    }
+    find_unneeded(list, 0);
+    return can_begin_anew(h, list); /* also for what only came with what is dropped */
+}
+
 /* Whether there was any. All are dropped before others are begun anew, once for all of them. */
 static bool drop_unneeded(hub *h, uint32_t session) {
     instances list = {0};
     bool can = true, dropped = false, due = false, moved = false;
     for (hub_instance *i = h->first; i; i = i->next)
         if (i->session == session && i->record) can &= base_vec_push(&list, i);
-    if (can) find_unneeded(&list, MOST_DECODED);
-    if (can && !can_begin_anew(h, &list)) {
-        find_unneeded(&list, 0);
-        can = can_begin_anew(h, &list); /* also for what only came with what is dropped */
-    }
+    can = can && find_what_goes(h, &list);
     /* With a loop fails what reads it, which nobody needs either. */
     for (size_t k = 0; can && k < list.count; k++) list.data[k]->quiet |= list.data[k]->unneeded;
     for (size_t k = 0; can && k < list.count; k++) {

@@ -144,7 +144,7 @@ static void test_nothing_is_given(void **state) {
 
 /* An operand that was given away, where there is a record of how it was made and what that reads is
  * gone, as its client had no room for a copy: it fails with what it cannot be read again for; what
- * is let go of goes on rather than that. */
+ * is let go of goes on rather than that, and holds up nothing else. */
 static void test_given_away(void **state) {
     pool *p = *state;
     base_str text;
@@ -168,9 +168,17 @@ static void test_given_away(void **state) {
     assert_false(can_recover(p->h, value_of(p, 3)));
     let_go(p, (uint64_t[]){10, 20, 22}, 3);
     assert_true(hub_instance_runs(first)); /* 21 is held, and could not be made without 3 */
+    submit_endless(p, false, 30);
+    submit_both(p, 40, 30, 1);
+    hub_instance *other = first->next->next;
+    assert_true(hub_instance_runs(other));
+    let_go(p, (uint64_t[]){30, 40, 42}, 3);
+    assert_false(hub_instance_runs(other)); /* which has nothing to do with that */
+    assert_true(hub_instance_runs(first));
     fail_first(p, SHOAL_INTERNAL, "division by zero");
     assert_string_equal(value_of(p, 21)->error, "division by zero");
     finish_all(p);
+    assert_false(value_of(p, 41)->absent);
 }
 
 static uint32_t count_instances(const pool *p) {

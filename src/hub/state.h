@@ -140,7 +140,7 @@ typedef struct hub_value {
     bool released;       /* the client has let go */
     uint32_t reads;      /* while loops are looked through: records of instances that read it, */
     bool needed, may_be; /* whether one of these is needed, or seemed to be before, */
-    bool anew;           /* and whether it fails then, or comes of what begins anew */
+    bool anew, stays;    /* and whether it fails then, or comes of what begins anew, or may not */
     bool bound;          /* to the slots where it lies: it is there or nowhere */
     shoal_status status;
     char *error;
@@ -259,13 +259,13 @@ typedef struct hub_instance {
     uint64_t *output_ids; /* of the program and of what moves */
     uint64_t first;       /* what its client calls its first output; 0: nobody asks for that */
     bool dispatched, told;
-    bool again;      /* not the first time */
-    bool checked;    /* a check may have it run again: its own, or one that it waits for */
-    int64_t blocked; /* since when it has waited for memory; 0: it has not */
-    bool concerned;  /* by what was lost or has failed in this event */
-    bool doubted;    /* it failed where one member could not reach another: see doubt.c */
-    bool unneeded;   /* while loops are looked through: nobody can ever see what comes of it */
-    bool quiet;      /* its failure is nobody's concern: the client is told that it is over */
+    bool again;           /* not the first time */
+    bool checked;         /* a check may have it run again: its own, or one that it waits for */
+    int64_t blocked;      /* since when it has waited for memory; 0: it has not */
+    bool concerned;       /* by what was lost or has failed in this event */
+    bool doubted;         /* it failed where one member could not reach another: see doubt.c */
+    bool unneeded, stays; /* beside loops: nobody sees what comes of it; it cannot begin anew */
+    bool quiet;           /* its failure is nobody's concern: the client is told that it is over */
     uint32_t n_parts, n_waiting;
     hub_part *parts;
     uint64_t *needs;        /* per program of the plan: bytes that are reserved for it */
