@@ -84,8 +84,9 @@ static void judge(hub *h, const hub_doubt *doubt) {
     hub_peer *out = a > b ? accuser : accused;
     base_log(BASE_WARN, "hub", "%s; %s has to leave", text, out->name);
     /* It may have its part in one before this, which does not fail with it. */
+    uint32_t leaves = out->number;
     if (!hub_part_of(instance, out)) hub_rerun(h, instance, "a member could not reach another");
-    wire_close(out->link, SHOAL_LOST, text);
+    if ((out = hub_peer_find(h, leaves))) wire_close(out->link, SHOAL_LOST, text); /* it is there */
 }
 
 void hub_doubts_judge(hub *h) {

@@ -526,7 +526,7 @@ static void finish_exchange(plan_draft *d, plan_step *step, uint32_t *from_at, u
 
 static shoal_status finish_compute(plan_draft *d, plan_step *step, uint32_t number) {
     const shoal_node *node = &d->g->nodes[step->node];
-    bool *needed = base_arena_array(&d->arena, bool, step->division.n_slots);
+    bool *needed = step->needed = base_arena_array(&d->arena, bool, step->division.n_slots);
     if (!needed) return SHOAL_NO_MEMORY;
     for (uint32_t i = 0; i < step->division.n_slots; i++) {
         for (uint32_t o = 0; o < node->n_outputs; o++) needed[i] |= step->outputs[o]->needed[i];

@@ -100,7 +100,8 @@ typedef struct plan_step {
     plan_work work;       /* of the whole node */
     plan_form *from, *to; /* of an exchange */
     plan_moves moves;
-    bool live;      /* something depends on it */
+    bool live;      /* something depends on it, */
+    bool *needed;   /* and that on these slots of a computation's division */
     double seconds; /* expected, of what is live */
     double delay;   /* the part of an exchange's seconds that does not depend on its bytes */
     uint64_t bytes; /* moved between slots, of what is live */
@@ -284,9 +285,10 @@ shoal_status plan_span(plan_draft *d, double *out) SHOAL_CHECK_RESULT;
 shoal_status plan_order(plan_draft *d) SHOAL_CHECK_RESULT;
 /* Writes the programs of a finished draft; step forms get their local values. */
 shoal_status plan_emit(plan_draft *d, plan_result *out) SHOAL_CHECK_RESULT;
-/* Fills out->explain and out->explain_json. single: the slot that alone would take `alone` seconds,
- * where the pool takes `pooled`; NULL when there is nothing to compare. */
-shoal_status plan_explain(const plan_draft *d, const plan_slot *single, double alone, double pooled,
+/* Fills out->explain and out->explain_json of the draft that was chosen: that of the pool or that
+ * of one slot alone, `single`; NULL when there is nothing to compare. */
+shoal_status plan_explain(const plan_draft *chosen, const plan_draft *pooled,
+                          const plan_draft *alone, const plan_slot *single,
                           plan_result *out) SHOAL_CHECK_RESULT;
 
 #endif

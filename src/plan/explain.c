@@ -214,7 +214,7 @@ static void tell_links(teller *t) {
     }
 }
 
-static void tell_totals(teller *t, const plan_slot *single, double alone, double pooled,
+static void tell_totals(teller *t, const plan_slot *single, double alone, double pooled, bool used,
                         const plan_result *result) {
     base_str_text(&t->text, "expected ");
     put_seconds(&t->text, result->seconds);
@@ -225,7 +225,7 @@ static void tell_totals(teller *t, const plan_slot *single, double alone, double
     cJSON_AddNumberToObject(t->json, "bytes_moved", (double)result->bytes_moved);
     if (!single) return;
     /* Chosen by the speeds that plans are made with, which are not always those that are told. */
-    bool used = result->seconds == pooled, wins = pooled < alone;
+    bool wins = pooled < alone;
     base_str_format(&t->text, "%s alone would take ", name_of(single));
     put_seconds(&t->text, alone);
     base_str_text(&t->text, ", the pool ");
@@ -243,8 +243,8 @@ static void tell_totals(teller *t, const plan_slot *single, double alone, double
     cJSON_AddBoolToObject(t->json, "pool_wins", wins);
 }
 
-static shoal_status tell(teller *t, const plan_slot *single, double alone, double pooled,
-                         plan_result *out) {
+static shoal_status tell(teller *t, const plan_draft *pooled, const plan_draft *alone,
+                         const plan_slot *single, plan_result *out) {
     t->traffic = base_arena_array(&t->arena, traffic, t->d->pool->n_slots);
     t->json = cJSON_CreateObject();
     t->steps = cJSON_AddArrayToObject(t->json, "steps");
@@ -264,7 +264,7 @@ static shoal_status tell(teller *t, const plan_slot *single, double alone, doubl
     }
     tell_slots(t, out);
     tell_links(t);
-    tell_totals(t, single, alone, pooled, out);
+    tell_totals(t, single, alone->seconds, pooled->seconds, t->d == pooled, out);
     SHOAL_TRY(base_str_status(&t->text));
     out->explain = base_arena_string(&out->arena, t->text.data);
     char *json = cJSON_PrintUnformatted(t->json);
@@ -274,12 +274,12 @@ static shoal_status tell(teller *t, const plan_slot *single, double alone, doubl
     return out->explain && out->explain_json ? SHOAL_OK : SHOAL_NO_MEMORY;
 }
 
-shoal_status plan_explain(const plan_draft *d, const plan_slot *single, double alone, double pooled,
-                          plan_result *out) {
-    teller t = {.d = d};
+shoal_status plan_explain(const plan_draft *chosen, const plan_draft *pooled,
+                          const plan_draft *alone, const plan_slot *single, plan_result *out) {
+    teller t = {.d = chosen};
     base_arena_init(&t.arena, 0);
     base_str_init(&t.text);
-    shoal_status status = tell(&t, single, alone, pooled, out);
+    shoal_status status = tell(&t, pooled, alone, single, out);
     cJSON_Delete(t.json);
     base_str_fini(&t.text);
     free(t.links.data);

@@ -364,29 +364,27 @@ static void give_links(plan_draft *pooled, const plan_draft *alone, plan_result 
 
 /* ---- the time that is told ---- */
 
-/* Of the computations of a draft. */
-static shoal_status count_computing(plan_draft *d, double times) {
+static double computing(const plan_draft *d, const plan_step *step) {
+    return plan_compute_seconds(d, step->axes, &step->division, &step->work, step->needed);
+}
+
+/* Of the computations of a draft, and of those that are done in panels. */
+static void count_computing(plan_draft *d, double times) {
     for (size_t i = 0; i < d->steps.count; i++) {
         plan_step *step = d->steps.data[i];
         if (!step->live || plan_is_exchange(step)) continue;
-        bool *needed = base_arena_array(&d->arena, bool, step->division.n_slots);
-        if (!needed) return SHOAL_NO_MEMORY;
-        for (uint32_t k = 0; k < step->division.n_slots; k++)
-            for (uint32_t o = 0; o < d->g->nodes[step->node].n_outputs; o++)
-                needed[k] |= step->outputs[o]->needed[k];
-        double seconds =
-            times * plan_compute_seconds(d, step->axes, &step->division, &step->work, needed);
+        double seconds = times * computing(d, step);
         step->seconds += seconds;
         d->seconds += seconds;
+        if (step->whole && !step->panel) step->whole->seconds += times * computing(d, step->whole);
     }
-    return SHOAL_OK;
 }
 
 /* What was chosen stays, and takes the time that its slots have shown. */
 static shoal_status retime(plan_draft *d, plan_pool *pool) {
     plan_slot *slots = base_arena_array(&d->arena, plan_slot, d->pool->n_slots);
     if (!slots) return SHOAL_NO_MEMORY;
-    SHOAL_TRY(count_computing(d, -1));
+    count_computing(d, -1);
     const plan_slot *chosen_with = d->pool->slots;
     *pool = *d->pool;
     pool->slots = slots;
@@ -397,7 +395,7 @@ static shoal_status retime(plan_draft *d, plan_pool *pool) {
         for (base_figure f = 0; f < BASE_FIGURES; f++)
             if (pool->shown[i].of[f] > 0) slots[i].speeds.of[f] = pool->shown[i].of[f];
     }
-    SHOAL_TRY(count_computing(d, 1));
+    count_computing(d, 1);
     return span(d);
 }
 
@@ -414,8 +412,7 @@ static shoal_status write(plan_draft *pooled, plan_draft *alone, const plan_slot
                          .figures = pooled->figures | alone->figures};
     base_arena_init(&out->arena, pooled->pool->most);
     shoal_status status = plan_emit(chosen, out);
-    if (status == SHOAL_OK && explained)
-        status = plan_explain(chosen, single, alone->seconds, pooled->seconds, out);
+    if (status == SHOAL_OK && explained) status = plan_explain(chosen, pooled, alone, single, out);
     if (status == SHOAL_OK) give_links(pooled, alone, out);
     if (status != SHOAL_OK) plan_result_fini(out);
     return status;

@@ -325,10 +325,10 @@ static shoal_status compute_part(panel_group *s, panel_member *m, const uint32_t
     step->axes = whole->axes;
     step->work = whole->work;
     SHOAL_TRY(own_boxes(&s->d->arena, &whole->division, &step->division));
-    bool *needed = base_arena_array(&s->d->arena, bool, step->division.n_slots);
+    bool *needed = step->needed = base_arena_array(&s->d->arena, bool, step->division.n_slots);
     if (!needed) return SHOAL_NO_MEMORY;
     for (uint32_t i = 0; i < step->division.n_slots; i++) {
-        for (uint32_t o = 0; o < node->n_outputs; o++) needed[i] |= whole->outputs[o]->needed[i];
+        needed[i] = whole->needed[i];
         for (uint32_t g = 0; g < s->n_dims; g++) {
             if (m->loop[g] < 0) continue;
             set_box(&step->division, i, (uint32_t)m->loop[g], begin_of(s, g, i, own[g]),

@@ -1,6 +1,7 @@
 /* Tests of panels: programs over slow links begin with the first that has come. */
 #include "plan/lower_testing.h"
 
+#include <cjson/cJSON.h>
 #include <math.h>
 #include <string.h>
 
@@ -113,6 +114,19 @@ static void cores_that_are_shared(void **state) {
     plan_result_fini(&result);
 }
 
+/* What the computations of a plan take by its explanation, together. */
+static double seconds_of_steps(const plan_result *result) {
+    cJSON *json = cJSON_Parse(result->explain_json), *step;
+    double sum = 0;
+    assert_non_null(json);
+    cJSON_ArrayForEach(step, cJSON_GetObjectItem(json, "steps")) {
+        const char *kind = cJSON_GetObjectItem(step, "kind")->valuestring;
+        if (!strcmp(kind, "compute")) sum += cJSON_GetObjectItem(step, "seconds")->valuedouble;
+    }
+    cJSON_Delete(json);
+    return sum;
+}
+
 /* What slots have shown is told, and nothing is chosen otherwise. */
 static void speeds_that_are_shown(void **state) {
     static const uint32_t sizes[] = {300, 4096}; /* at once, and in panels */
@@ -140,6 +154,7 @@ static void speeds_that_are_shown(void **state) {
         assert_true(measured.seconds < slow / 3);
         assert_true(told.seconds > slow * 0.98);
         assert_true(told.seconds < slow + measured.seconds);
+        assert_true(fabs(seconds_of_steps(&told) / slow - 1) < 0.02);
         plan_result_fini(&measured);
         plan_result_fini(&told);
     }
