@@ -159,9 +159,9 @@ static inline void on_failed(void *context, uint64_t cookie, shoal_status why,
     s->failed++;
 }
 
-/* newest: 0: this build's range of protocols. oldest: 0: that one alone. */
-static inline void start_range(side *s, const char *name, const char *address, uint32_t newest,
-                               uint32_t oldest) {
+/* newest: 0: this build's range of protocols. oldest: 0: that one alone. member: no hub. */
+static inline void start_as(side *s, const char *name, const char *address, uint32_t newest,
+                            uint32_t oldest, bool member) {
     *s = (side){.want_accepting = address != NULL};
     Shoal__Hello hello = SHOAL__HELLO__INIT;
     hello.name = (char *)name;
@@ -176,7 +176,7 @@ static inline void start_range(side *s, const char *name, const char *address, u
                               .connect_failed = on_failed};
     wire_handle(s->peer, WIRE_WORKER, &handlers);
     handlers = (wire_handlers){.context = s, .message = on_message};
-    wire_handle(s->peer, WIRE_HUB, &handlers);
+    if (!member) wire_handle(s->peer, WIRE_HUB, &handlers);
     if (address) {
         shoal_status status = wire_listen(s->peer, address);
         if (status != SHOAL_OK) fail_msg("%s", shoal_error_message());
@@ -184,8 +184,13 @@ static inline void start_range(side *s, const char *name, const char *address, u
     assert_int_equal(wire_start(s->peer), SHOAL_OK);
 }
 
+static inline void start_range(side *s, const char *name, const char *address, uint32_t newest,
+                               uint32_t oldest) {
+    start_as(s, name, address, newest, oldest, false);
+}
+
 static inline void start(side *s, const char *name, const char *address) {
-    start_range(s, name, address, 0, 0);
+    start_as(s, name, address, 0, 0, false);
 }
 
 typedef struct until {

@@ -1,7 +1,8 @@
 /* The door: ØMQ puts every handshake to it (ZAP). A key gets in that is a member's, as the hub
  * tells, or this user's own; at a hub also one that has enrolled, and an unused token's. All others
  * hear no more than "no"; and when the files of keys cannot be read just now, nobody hears that he
- * is a stranger: the connection ends, and may be tried again.
+ * is a stranger: the connection ends, and may be tried again. The hub tells members of a new one
+ * while that dials them already: at a member whom nobody knows yet waits for a moment.
  *
  * A thread of its own looks at the files and writes them, so that neither a flood of strangers nor
  * a slow disk keeps the pump from its work. */
@@ -17,8 +18,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LOOK_MS = 100, MAX_JOBS = 16 };
+enum { LOOK_MS = 100, MAX_JOBS = 16, MAX_UNKNOWN = 32, PATIENCE_MS = 3000 };
 #define TELL_AGAIN (10 * BASE_SECOND)
+
+enum { ROUTE, EMPTY, VERSION, REQUEST, DOMAIN, ADDRESS, IDENTITY, MECHANISM, KEY, PARTS };
+
+typedef struct question {
+    char parts[PARTS][256];
+    size_t sizes[PARTS];
+    int count;
+} question;
+
+/* Asked by a key that nobody knows yet. */
+typedef struct unknown {
+    struct unknown *next;
+    int64_t until;
+    question q;
+} unknown;
 
 typedef struct job {
     struct job *next;
@@ -40,6 +56,8 @@ typedef struct zmq_door {
     bool stopping;
     job *first, *last;
     size_t jobs;
+    unknown *unknown; /* the thread's own */
+    size_t n_unknown;
     uint64_t refused; /* since it was told of in the log */
     int64_t told;
 } zmq_door;
@@ -93,14 +111,6 @@ void wire_zmq_known(wire_peer *peer, const uint8_t *key, wire_guest *out) {
 
 /* ---- questions ---- */
 
-enum { VERSION, REQUEST, DOMAIN, ADDRESS, IDENTITY, MECHANISM, KEY, PARTS };
-
-typedef struct question {
-    char parts[PARTS][256];
-    size_t sizes[PARTS];
-    int count;
-} question;
-
 /* One question of ØMQ's; false when there is none. */
 static bool next_question(void *socket, question *q) {
     int more = 1;
@@ -125,28 +135,62 @@ static bool next_question(void *socket, question *q) {
 }
 
 static void answer(void *socket, const question *q, const char *code, const char *user) {
-    const char *parts[] = {"1.0", q->parts[REQUEST], code, *code == '2' ? "OK" : "no", user, ""};
-    for (int i = 0; i < 6; i++) {
-        size_t n = i == 1 ? q->sizes[REQUEST] : strlen(parts[i]);
-        zmq_send(socket, parts[i], n, ZMQ_DONTWAIT | (i < 5 ? ZMQ_SNDMORE : 0));
+    const char *parts[] = {
+        q->parts[ROUTE], "", "1.0", q->parts[REQUEST], code, *code == '2' ? "OK" : "no", user, ""};
+    const int n_parts = sizeof parts / sizeof *parts;
+    for (int i = 0; i < n_parts; i++) {
+        size_t n = i == 0 ? q->sizes[ROUTE] : i == 3 ? q->sizes[REQUEST] : strlen(parts[i]);
+        zmq_send(socket, parts[i], n, ZMQ_DONTWAIT | (i + 1 < n_parts ? ZMQ_SNDMORE : 0));
     }
 }
 
-static void take_question(zmq_door *door, const question *q) {
+/* False: no answer yet, as the hub may be about to tell of the key. */
+static bool take_question(zmq_door *door, const question *q, bool may_wait) {
     wire_guest guest = {.standing = WIRE_STRANGER, .name = "no key"};
     char text[WIRE_KEY_TEXT] = "";
     if (q->count == PARTS && q->sizes[KEY] == WIRE_KEY && !strcmp(q->parts[MECHANISM], "CURVE")) {
         const uint8_t *key = (const uint8_t *)q->parts[KEY];
-        if (!familiar(door->peer, key, &guest) && is_hub(door->peer)) wire_keys_who(key, &guest);
+        bool is_known = familiar(door->peer, key, &guest);
+        if (!is_known && is_hub(door->peer))
+            wire_keys_who(key, &guest);
+        else if (!is_known && may_wait)
+            return false;
         wire_key_text(key, text);
     }
     bool let_in = guest.standing == WIRE_ENROLLED || guest.standing == WIRE_TOKEN;
     if (!let_in) {
         pthread_mutex_lock(&door->lock);
-        tell(door, q->parts[ADDRESS], guest.name);
+        tell(door, q->count == PARTS ? q->parts[ADDRESS] : "", guest.name);
         pthread_mutex_unlock(&door->lock);
     }
     answer(door->asked, q, let_in ? "200" : guest.standing == WIRE_UNREAD ? "300" : "400", text);
+    return true;
+}
+
+/* Those that come to be known are let in; the others are told "no" in the end, and at once where
+ * many wait. */
+static void take_questions(zmq_door *door) {
+    question q;
+    for (int i = 0; i < 64 && next_question(door->asked, &q); i++) {
+        unknown *u = door->n_unknown < MAX_UNKNOWN ? malloc(sizeof *u) : NULL;
+        if (take_question(door, &q, u != NULL)) {
+            free(u);
+            continue;
+        }
+        *u = (unknown){door->unknown, base_now() + PATIENCE_MS * BASE_MS, q};
+        door->unknown = u;
+        door->n_unknown++;
+    }
+    for (unknown **at = &door->unknown; *at;) {
+        unknown *u = *at;
+        if (take_question(door, &u->q, base_now() < u->until)) {
+            *at = u->next;
+            free(u);
+            door->n_unknown--;
+        } else {
+            at = &u->next;
+        }
+    }
 }
 
 /* ---- enrolment ---- */
@@ -259,13 +303,12 @@ static bool goes_on(zmq_door *door, bool *busy) {
 static void *run(void *context) {
     zmq_door *door = context;
     int64_t next = 0;
-    question q;
     bool busy;
     base_os_thread_name("shoal-door");
     while (goes_on(door, &busy)) {
         zmq_pollitem_t item = {.socket = door->asked, .events = ZMQ_POLLIN};
         zmq_poll(&item, 1, busy ? 0 : LOOK_MS / 5);
-        for (int i = 0; i < 64 && next_question(door->asked, &q); i++) take_question(door, &q);
+        take_questions(door);
         job *j = next_job(door);
         if (j) do_job(door, j);
         if (!is_hub(door->peer) || base_now() < next) continue;
@@ -283,7 +326,7 @@ shoal_status wire_zmq_door_open(wire_peer *peer) {
     door->peer = peer;
     zmq->door = door;
     pthread_mutex_init(&door->lock, NULL);
-    door->asked = zmq_socket(zmq->context, ZMQ_REP);
+    door->asked = zmq_socket(zmq->context, ZMQ_ROUTER);
     if (!door->asked || zmq_bind(door->asked, "inproc://zeromq.zap.01"))
         return wire_zmq_fail("starting ØMQ");
     if (is_hub(peer)) wire_keys_refresh();
@@ -316,6 +359,7 @@ void wire_zmq_door_close(wire_zmq *zmq) {
         zmq_close(door->asked);
     }
     for (job *j; (j = next_job(door));) free(j);
+    for (unknown *u; (u = door->unknown); free(u)) door->unknown = u->next;
     pthread_mutex_destroy(&door->lock);
     free(door);
     zmq->door = NULL;

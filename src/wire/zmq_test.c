@@ -12,7 +12,8 @@ typedef struct guest {
 
 static guest enter_as(const side *host, void *context, const wire_key_pair *own) {
     guest g = {.context = context};
-    const wire_key_pair *hosts = &host->peer->zmq->own;
+    const wire_peer *peer = host->peer;
+    const wire_key_pair *hosts = peer->handled[WIRE_HUB] ? &peer->zmq->own : &peer->pair;
     char address[512];
     int none = 0, never = -1;
     snprintf(address, sizeof address, "%s", wire_address(host->peer));
@@ -352,6 +353,50 @@ static void test_links_of_a_member(void **state) {
     wire_peer_destroy(&a.peer);
 }
 
+/* Who dials before the hub has told of it is let in once it has: a guest does not dial again. */
+static void test_told_of_later(void **state) {
+    enum { POOL = 5, OWN = 1, NEW, STRANGER, CROWD = 40 };
+    wire_member members[] = {{.number = OWN}, {.number = NEW}};
+    wire_key_pair pairs[3];
+    guest crowd[CROWD], new, stranger;
+    wire_frame frame;
+    char said[64];
+    side a;
+    for (int i = 0; i < 3; i++) assert_int_equal(wire_key_pair_new(&pairs[i]), SHOAL_OK);
+    for (int i = 0; i < 2; i++) memcpy(members[i].key, pairs[i].public, WIRE_KEY);
+    start_as(&a, "a", "tcp://127.0.0.1:*", 0, 0, true);
+    wire_pump_take(a.peer);
+    wire_set_number(a.peer, OWN, POOL);
+    wire_know(a.peer, members, 1, false);
+    wire_pump_leave(a.peer);
+    new = enter_as(&a, zmq_ctx_new(), &pairs[1]);
+    say_hello_as(&new, WIRE_PROTOCOL, NEW, POOL);
+    stranger = enter_as(&a, zmq_ctx_new(), &pairs[2]);
+    say_hello_as(&stranger, WIRE_PROTOCOL, STRANGER, POOL);
+    assert_false(
+        comes(&new, WIRE_FRAME_WELCOME, base_now() + BASE_SECOND / 3, &frame, said, sizeof said));
+    wire_pump_take(a.peer);
+    wire_know(a.peer, members, 2, false);
+    wire_pump_leave(a.peer);
+    hears(&new, WIRE_FRAME_WELCOME, "guest");
+    /* However many strangers wait, members are let in. */
+    for (int i = 0; i < CROWD; i++) {
+        crowd[i] = enter_as(&a, zmq_ctx_new(), &pairs[2]);
+        say_hello_as(&crowd[i], WIRE_PROTOCOL, STRANGER, POOL);
+    }
+    leave(&new);
+    new = enter_as(&a, zmq_ctx_new(), &pairs[1]);
+    say_hello_as(&new, WIRE_PROTOCOL, NEW, POOL);
+    hears(&new, WIRE_FRAME_WELCOME, "guest");
+    assert_false(comes(&stranger, WIRE_FRAME_WELCOME, base_now() + 4 * BASE_SECOND, &frame, said,
+                       sizeof said));
+    assert_int_equal(a.opened, 2);
+    for (int i = 0; i < CROWD; i++) leave(&crowd[i]);
+    leave(&stranger);
+    leave(&new);
+    wire_peer_destroy(&a.peer);
+}
+
 /* Whoever is let in and says nothing makes room for those who do say hello. */
 static void test_silent_crowd(void **state) {
     enum { CROWD = WIRE_ZMQ_WAITING + 100 };
@@ -569,6 +614,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_flood_while_busy),
         cmocka_unit_test(test_silent_crowd),
         cmocka_unit_test(test_links_of_a_member),
+        cmocka_unit_test(test_told_of_later),
         cmocka_unit_test(test_paths),
     };
     return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
