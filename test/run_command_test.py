@@ -8,6 +8,8 @@ import sys
 import numpy as np
 import pytest
 
+import quick_xla  # noqa: F401
+
 jax = pytest.importorskip("jax")
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent

@@ -5,6 +5,8 @@ import os
 import numpy as np
 import pytest
 
+import quick_xla  # noqa: F401
+
 jax = pytest.importorskip("jax")
 jax.config.update("jax_platforms", "cpu")
 import jax.numpy as jnp  # noqa: E402

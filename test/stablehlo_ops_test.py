@@ -5,6 +5,8 @@ import re
 import numpy as np
 import pytest
 
+import quick_xla  # noqa: F401
+
 jax = pytest.importorskip("jax")
 jax.config.update("jax_platforms", "cpu")
 jax.config.update("jax_enable_x64", True)

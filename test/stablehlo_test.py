@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 import scipy.special
 
+import quick_xla  # noqa: F401
+
 jax = pytest.importorskip("jax")
 jax.config.update("jax_platforms", "cpu")
 import jax.numpy as jnp  # noqa: E402
