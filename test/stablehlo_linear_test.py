@@ -12,6 +12,7 @@ import jax.numpy as jnp  # noqa: E402
 from jax import lax  # noqa: E402
 
 import shoal  # noqa: E402
+from shoal.errors import FormatError  # noqa: E402
 
 shoal.init(workers=1, backend="cpu")
 
@@ -154,6 +155,56 @@ def test_qr_of_any_size(scale):
     compared((q, r.numpy() / scale), want, 1e-13)
     mixed = a * [[1], [scale], [1], [scale], [1]]
     compared(shoal.stablehlo.load(text_of(jnp.linalg.qr, a))(mixed / max(1, scale)), jnp.linalg.qr(mixed / max(1, scale)), 1e-13)
+
+
+FLAT = {"eye": np.eye(3), "minus": -np.eye(3), "diagonal": np.diag([2., -3., 4.]), "upper": np.triu(numbers(4, 4, dtype=np.float64)) + 3 * np.eye(4),
+        "tall": np.eye(6, 3), "wide": np.eye(3, 5) + np.triu(np.ones((3, 5)), 1), "one column": np.array([[2., 1, 3], [0, 4, 1], [0, 1, 5]]),
+        "last column": np.array([[1., 2, 3], [1, 5, 6], [1, 2, 9]]), "many": np.stack([np.eye(3), numbers(3, 3, dtype=np.float64)])}
+
+
+@pytest.mark.parametrize("name", FLAT)
+def test_gradient_of_qr_where_nothing_has_to_go(name):
+    """A column that has nothing below its diagonal is not reflected, and those nearby are."""
+    a, c = FLAT[name], numbers(64, dtype=np.float64, seed=7)
+
+    def loss(a):
+        q, r = jnp.linalg.qr(a)
+        return (jnp.resize(c, q.shape) * jnp.sin(q)).sum() + (jnp.resize(c[::-1], r.shape) * jnp.cos(r)).sum()
+    want = jax.value_and_grad(loss)(a)
+    compared(shoal.stablehlo.load(text_of(loss, a)).gradient()(a), want, 1e-10)
+    twice = jax.grad(lambda a: (jax.grad(loss)(a) * jnp.resize(c[5:], a.shape)).sum())(a)
+    once = shoal.stablehlo.load(shoal.stablehlo.load(text_of(lambda a: (jax.grad(loss)(a) * jnp.resize(c[5:], a.shape)).sum(), a)).text())
+    compared(once.gradient()(a)[-1], twice, 1e-9)
+
+
+def test_what_is_done_stays():
+    """NaN and inf in one column or row reach no other that LAPACK does not compute with them."""
+    inf, nan = np.inf, np.nan
+    for function, a in ((lax.linalg.lu, [[2, 1, 1], [1, 1, inf], [.5, 0, 1]]), (lax.linalg.lu, [[4, 1, 3], [0, 2, inf], [0, 0, 5]]),
+                        (jnp.linalg.qr, [[1, 0, 5], [0, 1, inf], [0, 0, 1]]), (jnp.linalg.qr, [[1, 2, 5], [0, 1, 2], [0, 0, nan]])):
+        a = np.array(a, np.float64)
+        model = shoal.stablehlo.load(text_of(function, a))
+        for got, want in zip(flat(model(a)), flat(jax.jit(function)(a)), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-12)
+
+
+def test_gradients_beside_what_is_not_read():
+    s = positive(3, 3, dtype=np.float64)
+    for wrong in (np.nan, np.inf, 1e308):
+        unread = s.copy()
+        unread[0, 2] = wrong
+
+        def loss(a):
+            return jnp.sin(lax.linalg.cholesky(a, symmetrize_input=False)).sum()
+        got = shoal.stablehlo.load(text_of(loss, unread)).gradient()(unread)[-1].numpy()
+        full = shoal.stablehlo.load(text_of(loss, s)).gradient()(s)[-1].numpy()
+        np.testing.assert_allclose(got, full, rtol=1e-12)
+    for small, large, dtype in ((1e-20, 1e20, np.float32), (1e-150, 1e200, np.float64)):
+        a = np.array([[1, large], [0, small]], dtype)
+
+        def of_lu(a):
+            return lax.linalg.lu(a)[0].sum() + jnp.diag(lax.linalg.lu(a)[0]).sum()
+        compared(shoal.stablehlo.load(text_of(of_lu, a)).gradient()(a), jax.value_and_grad(of_lu)(a), 1e-6)
 
 
 INFO = """module {{
@@ -306,6 +357,14 @@ def test_a_comparator_that_names_itself():
     %0 = stablehlo.compare GT, %x, %y : (tensor<f32>, tensor<f32>) -> tensor<i1>""")
     with pytest.raises(shoal.ShoalError, match="@f calls itself, which has no end here"):
         shoal.stablehlo.load(wrong)
+    for bad in (text.replace("%y: tensor<f32>) -> tensor<i1>", "%y: tensor<f32>, %z: tensor<f32>) -> tensor<i1>"),
+                text.replace("-> tensor<i1> {", "-> (tensor<i1>, tensor<i1>) {").replace("return %0 : tensor<i1>", "return %0, %0 : tensor<i1>, tensor<i1>"),
+                text.replace("return %0 : tensor<i1>", "return %x : tensor<f32>").replace("tensor<i1> {", "tensor<f32> {")):
+        with pytest.raises(FormatError, match="^line 3, column .*@f does not take two numbers of each operand and return one i1"):
+            shoal.stablehlo.load(bad)
+    with pytest.raises(FormatError, match="%k"):
+        shoal.stablehlo.load(text.replace("    %0 = stablehlo.custom_call", "    %k = stablehlo.constant dense<1.0> : tensor<f32>\n"
+                                                                           "    %0 = stablehlo.custom_call").replace("GT, %x, %y", "GT, %x, %k"))
     with pytest.raises(shoal.ShoalError, match=r"operand 1 is no number of operand 0's type"):
         shoal.stablehlo.load(text.replace("%b: tensor<f32>", "%b: tensor<1xf32>").replace("(tensor<4xf32>, tensor<f32>)", "(tensor<4xf32>, tensor<1xf32>)"))
 

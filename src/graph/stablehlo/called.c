@@ -36,6 +36,18 @@ static const char *direction_of(const shoal_graph *body, const shoal_type *opera
     return !strcmp(direction, "GT") || !strcmp(direction, "LT") ? direction : NULL;
 }
 
+/* Whether it takes two numbers of each operand, and says whether the first of them come first. */
+static bool compares(const shoal_graph *body, const hlo_call *c, uint32_t n) {
+    static const shoal_type flag = {.dtype = SHOAL_BOOL};
+    bool does = body->n_inputs == 2 * n && body->n_outputs == 1 &&
+                base_type_equal(&body->values[body->outputs[0]].type, &flag);
+    for (uint32_t i = 0; does && i < 2 * n; i++) {
+        const shoal_type number = {.dtype = hlo_type_of(c, i / 2)->dtype};
+        does = base_type_equal(&body->values[body->inputs[i]].type, &number);
+    }
+    return does;
+}
+
 /* Whether an operand's elements are their numbers along the axis. */
 static bool is_numbers(const hlo_call *c, uint32_t input, int64_t axis) {
     const shoal_graph *g = graph_data(c->s->g);
@@ -93,6 +105,11 @@ static shoal_status approx_top_k(hlo_call *c) {
         const shoal_type number = {.dtype = is->dtype};
         if (!base_type_equal(hlo_type_of(c, n + i), &number))
             return hlo_fail(c, "operand %u is no number of operand %u's type", n + i, i);
+    }
+    if (!compares(body, c, n)) {
+        char name[64];
+        return hlo_fail(c, "@%s does not take two numbers of each operand and return one i1",
+                        hlo_copy(called->items->text, name, sizeof name));
     }
     const char *direction = direction_of(body, hlo_type_of(c, 0));
     int64_t k = c->types->type.dims[axis];

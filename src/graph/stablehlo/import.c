@@ -529,7 +529,7 @@ shoal_status hlo_reducer(const hlo_call *c, const hlo_region *region, const shoa
             return hlo_fail(c,
                             "its body uses %%%s of around it, which is no constant; such a body "
                             "may use its arguments and constants",
-                            hlo_copy(captures.names.data[0], name, sizeof name));
+                            hlo_copy(captures.names.data[i], name, sizeof name));
     return hlo_body(c, region, NULL, &captures, false, out);
 }
 
@@ -540,8 +540,11 @@ shoal_status hlo_comparator(const hlo_call *c, hlo_text name, const shoal_graph 
     hlo_copy(name, text, sizeof text);
     if (!f) return hlo_fail(c, "there is no function @%s", text);
     if (f->active) return hlo_fail(c, "@%s calls itself, which has no end here", text);
+    if (!f->op->regions)
+        return hlo_fail(c, "@%s is only declared; its body is not in the text", text);
+    const hlo_captures none = {0};
     f->active = true;
-    shoal_status status = hlo_reducer(c, f->op->regions, out);
+    shoal_status status = hlo_body(c, f->op->regions, NULL, &none, false, out);
     f->active = false;
     return status;
 }
@@ -656,6 +659,7 @@ shoal_status hlo_import_text(const char *text, size_t bytes, const hlo_import_op
     base_arena_init(&in.r.p.arena, options->limit);
     base_map_init(&in.r.aliases);
     base_map_init(&in.named);
+    base_map_init(&in.of_qr);
     shoal_status status = graph_new(options->limit, &g);
     if (status == SHOAL_OK) status = import(&in, g);
     if (status != SHOAL_OK && g) graph_destroy(&g);
@@ -663,6 +667,7 @@ shoal_status hlo_import_text(const char *text, size_t bytes, const hlo_import_op
     base_arena_fini(&in.r.p.arena);
     base_map_fini(&in.r.aliases);
     base_map_fini(&in.named);
+    base_map_fini(&in.of_qr);
     uselocale(before);
     freelocale(c);
     return status;

@@ -19,6 +19,7 @@ typedef struct hlo_import {
     const hlo_import_options *options;
     hlo_function *functions; /* the last one first */
     base_map named;          /* hash of a name -> the last function of it */
+    base_map of_qr;          /* key of a graph and a value: that a QR made (linear.c) */
     uint32_t steps, calls;   /* operations read so far; functions inside each other */
 } hlo_import;
 

@@ -169,12 +169,18 @@ static shoal_status permutation(hlo_call *c) {
     return m.status;
 }
 
+static uint64_t key_of(const hlo_call *c, uint32_t value) {
+    const uint64_t of[] = {(uintptr_t)c->s->g, value};
+    return base_hash((const char *)of, sizeof of);
+}
+
 static shoal_status qr(hlo_call *c) {
     SHOAL_TRY(hlo_need(c, 1, 2));
     SHOAL_TRY(need_matrix(c, 0, false));
     maker m = {c->s->g, SHOAL_OK};
     hlo_qr(&m, c->in[0], &c->out[0], &c->out[1]);
-    return m.status;
+    SHOAL_TRY(m.status);
+    return base_map_set(&c->s->in->of_qr, key_of(c, c->out[1]), c->s->in);
 }
 
 static shoal_status reflections(hlo_call *c) {
@@ -187,7 +193,8 @@ static shoal_status reflections(hlo_call *c) {
     for (uint32_t i = 0; fits && i + 1 < scales->rank; i++) fits = scales->dims[i] == a->dims[i];
     if (!fits) return hlo_fail(c, "operand 1 has no factor for each reflection of operand 0");
     maker m = {c->s->g, SHOAL_OK};
-    c->out[0] = hlo_reflections(&m, c->in[0], c->in[1]);
+    bool of_qr = base_map_get(&c->s->in->of_qr, key_of(c, c->in[1]));
+    c->out[0] = hlo_reflections(&m, c->in[0], c->in[1], of_qr);
     return m.status;
 }
 

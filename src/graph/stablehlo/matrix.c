@@ -21,12 +21,6 @@ static uint32_t turned(maker *m, uint32_t x) {
     return node(m, GRAPH_TRANSPOSE, &x, 1, &attr, 1, NULL);
 }
 
-static uint32_t backward(maker *m, uint32_t x, uint32_t n_axes) {
-    static const int64_t axes[] = {1, 2};
-    shoal_attr attr = graph_ints(SHOAL_ATTR_DIMENSIONS, axes, n_axes);
-    return node(m, GRAPH_REVERSE, &x, 1, &attr, 1, NULL);
-}
-
 /* Row (axis 1) or column (axis 2) number i. */
 static uint32_t line_of(maker *m, uint32_t x, uint32_t axis, uint32_t i) {
     if (m->status) return x;
@@ -89,7 +83,8 @@ enum { MOST_STATE = 3 };
 
 typedef struct loop {
     int64_t n;
-    bool unit; /* the diagonal is 1 */
+    bool unit, upper; /* of a triangle: the diagonal is 1; from the last row on */
+    bool of_qr;       /* of reflections: that one has made them */
 } loop;
 
 /* Changes the state. */
@@ -138,9 +133,10 @@ static void cholesky_step(maker *m, const loop *l, uint32_t i, uint32_t *state) 
     (void)l;
     uint32_t so_far = state[1], made = product(m, so_far, line_of(m, so_far, 1, i), 1, 2, 2);
     uint32_t column = sub(m, line_of(m, state[0], 2, i), made);
+    column = where(m, lies(m, column, 1, "GE", i), column, 0); /* above it may be anything */
     uint32_t root = one(m, GRAPH_SQRT, line_of(m, column, 1, i));
     column = with_line(m, over(m, column, repeated(m, root, column)), 1, i, root);
-    state[1] = with_line(m, so_far, 2, i, where(m, lies(m, column, 1, "GE", i), column, 0));
+    state[1] = with_line(m, so_far, 2, i, column);
 }
 
 uint32_t hlo_cholesky(maker *m, uint32_t x, bool lower) {
@@ -157,33 +153,36 @@ uint32_t hlo_cholesky(maker *m, uint32_t x, bool lower) {
 
 /* ---- systems of equations ---- */
 
-/* Row i of the solution, from the rows before it. Of the matrix, only what lies below the diagonal
- * is multiplied: NaN and inf on and above it times rows that are still 0 would be NaN. */
+/* The last comes first. */
+static uint32_t from_end(maker *m, const loop *l, uint32_t i) {
+    return m->status ? 0 : sub(m, like(m, i, (double)(l->n - 1)), i);
+}
+
+/* A row of the solution, from the rows that are solved. Of the matrix, only what belongs to those
+ * is multiplied: NaN and inf elsewhere times rows that are still 0 would be NaN. */
 static void solve_step(maker *m, const loop *l, uint32_t i, uint32_t *state) {
-    uint32_t row = line_of(m, state[0], 1, i), before = where(m, lies(m, row, 2, "LT", i), row, 0);
-    uint32_t x = sub(m, line_of(m, state[1], 1, i), product(m, before, state[2], 1, 2, 1));
+    if (l->upper) i = from_end(m, l, i);
+    uint32_t row = line_of(m, state[0], 1, i);
+    uint32_t solved = where(m, lies(m, row, 2, l->upper ? "GT" : "LT", i), row, 0);
+    uint32_t x = sub(m, line_of(m, state[1], 1, i), product(m, solved, state[2], 1, 2, 1));
     if (!l->unit) x = over(m, x, repeated(m, line_of(m, row, 2, i), x));
     state[2] = with_line(m, state[2], 1, i, x);
 }
 
-/* All forms are the one of a lower triangle on the left: from the right, both are turned; an upper
- * triangle is a lower one from the end. */
+/* From the right, both are turned. */
 uint32_t hlo_triangular_solve(maker *m, uint32_t matrix, uint32_t right, const hlo_triangle *how) {
     if (m->status || !base_type_count(type_of(m, right))) return right;
     const shoal_type type = *type_of(m, right);
-    const loop l = {.n = type_of(m, matrix)->dims[type.rank - 1], .unit = how->unit};
+    bool turn = how->transposed == how->left;
+    const loop l = {.n = type_of(m, matrix)->dims[type.rank - 1],
+                    .unit = how->unit,
+                    .upper = how->lower == turn};
     uint32_t a = as_batch(m, widen(m, matrix)), b = as_batch(m, widen(m, right));
     if (!how->left) b = turned(m, b);
-    bool turn = how->transposed == how->left;
     if (turn) a = turned(m, a);
-    bool upper = how->lower == turn;
-    if (upper) a = backward(m, a, 2);
-    if (upper) b = backward(m, b, 1);
     uint32_t state[] = {a, b, m->status ? 0 : like(m, b, 0)};
     run(m, &l, state, 3, solve_step);
-    uint32_t x = state[2];
-    if (upper) x = backward(m, x, 1);
-    if (!how->left) x = turned(m, x);
+    uint32_t x = how->left ? state[2] : turned(m, state[2]);
     return convert(m, reshape(m, x, &type), type.dtype);
 }
 
@@ -234,17 +233,18 @@ static uint32_t exchanged(maker *m, uint32_t x, uint32_t axis, uint32_t i, uint3
     return with_line(m, choose(m, is_other, repeated(m, own, x), x), axis, i, other);
 }
 
-/* Column i of the lower factor, and the matrix less what it makes of row i. */
+/* Column i of the lower factor, and the matrix less what it makes of row i: of what is done
+ * already, which may be infinite, nothing is taken. */
 static void lu_step(maker *m, const loop *l, uint32_t i, uint32_t *state) {
     (void)l;
     uint32_t at = find_pivot(m, line_of(m, state[0], 2, i), i),
              a = exchanged(m, state[0], 1, i, at);
     uint32_t row = line_of(m, a, 1, i), column = line_of(m, a, 2, i);
-    uint32_t factors = over_if(m, column, line_of(m, row, 2, i)),
-             is_below = lies(m, column, 1, "GT", i);
-    uint32_t rest = mul(m, repeated(m, where(m, is_below, factors, 0), a),
-                        repeated(m, where(m, lies(m, row, 2, "GT", i), row, 0), a));
-    state[0] = with_line(m, sub(m, a, rest), 2, i, choose(m, is_below, factors, column));
+    uint32_t is_below = lies(m, column, 1, "GT", i);
+    uint32_t factors = over_if(m, where(m, is_below, column, 0), line_of(m, row, 2, i));
+    uint32_t rest = sub(m, a, mul(m, repeated(m, factors, a), repeated(m, row, a)));
+    rest = choose(m, lies(m, a, 1, "GT", i), choose(m, lies(m, a, 2, "GT", i), rest, a), a);
+    state[0] = with_line(m, rest, 2, i, choose(m, is_below, factors, column));
     state[1] = with_line(m, state[1], 2, i, convert(m, at, SHOAL_I32));
 }
 
@@ -297,6 +297,25 @@ static uint32_t reflected(maker *m, uint32_t x, uint32_t v, uint32_t scale) {
     return sub(m, x, mul(m, repeated(m, mul(m, v, repeated(m, scale, v)), x), repeated(m, row, x)));
 }
 
+/* The same for v of column i. Where nothing had to go (`flat`), v is of the diagonal alone, and the
+ * scale of 0 would hide the slope of what makes the factors of matrices nearby: there the sign of
+ * row i changes twice, by a whole reflection and by itself, before it if it is `back` (H x, else
+ * H^T x). That leaves all numbers as they are, also those that are not finite. */
+static uint32_t reflected_at(maker *m, uint32_t x, uint32_t v, uint32_t scale, uint32_t i,
+                             uint32_t flat, bool back) {
+    uint32_t square = product(m, v, v, 1, 1, 1);
+    if (m->status) return 0;
+    uint32_t stays = repeated(m, flat, x);
+    uint32_t turns = two(m, GRAPH_AND, stays, lies(m, x, 1, "EQ", i));
+    uint32_t from = back ? choose(m, turns, one(m, GRAPH_NEGATE, x), x) : x;
+    scale = choose(m, flat, over(m, like(m, square, 2), square), scale);
+    uint32_t y = reflected(m, from, v, scale);
+    if (!back) y = choose(m, turns, one(m, GRAPH_NEGATE, y), y);
+    if (m->status) return 0;
+    uint32_t differs = two(m, GRAPH_AND, stays, compare(m, "NE", y, x));
+    return choose(m, differs, x, y);
+}
+
 /* The reflection that leaves of column i nothing below the diagonal. Its squares are summed after
  * division by its largest element: of 1e200 they are infinite, and of 1e-200 they are 0. */
 static void qr_step(maker *m, const loop *l, uint32_t i, uint32_t *state) {
@@ -309,21 +328,22 @@ static void qr_step(maker *m, const loop *l, uint32_t i, uint32_t *state) {
     uint32_t size = reshape(m, join(m, GRAPH_MAXIMUM, inside, 1), &number);
     uint32_t most = reshape(m, join(m, GRAPH_MAXIMUM, one(m, GRAPH_ABS, rest), 1), &number);
     if (m->status) return;
-    uint32_t is_done = is_zero(m, most), unit = like(m, size, 1);
+    uint32_t flat = is_zero(m, most), unit = like(m, size, 1);
     size = choose(m, is_zero(m, size), unit, size);
     rest = over(m, rest, repeated(m, size, rest));
     uint32_t scaled = over(m, first, size);
     uint32_t sum = reshape(m, join(m, GRAPH_ADD, mul(m, rest, rest), 1), &number);
-    uint32_t square = add(m, sum, mul(m, scaled, scaled));
-    uint32_t norm = one(m, GRAPH_SQRT, choose(m, is_done, unit, square));
+    uint32_t square = add(m, sum, mul(m, scaled, scaled)), is_nothing = is_zero(m, square);
+    uint32_t norm = one(m, GRAPH_SQRT, choose(m, is_nothing, unit, square));
     uint32_t negative = m->status ? 0 : compare(m, "LT", first, like(m, first, 0));
     uint32_t end = choose(m, negative, norm, one(m, GRAPH_NEGATE, norm));
-    uint32_t scale = where(m, one(m, GRAPH_NOT, is_done), over(m, sub(m, end, scaled), end), 0);
-    uint32_t apart = choose(m, is_done, unit, sub(m, scaled, end));
+    uint32_t scale = choose(m, flat, like(m, end, 0), over(m, sub(m, end, scaled), end));
+    uint32_t apart = choose(m, is_nothing, unit, sub(m, scaled, end));
     uint32_t v = vector_of(m, over(m, rest, repeated(m, apart, rest)), i);
-    uint32_t after = reflected(m, a, v, scale);
+    uint32_t after = reflected_at(m, a, v, scale, i, flat, false);
     after = choose(m, lies(m, a, 2, "GT", i), after, a);
-    uint32_t top = with_line(m, column, 1, i, choose(m, is_done, first, mul(m, end, size)));
+    uint32_t on_it = mul(m, choose(m, flat, one(m, GRAPH_NEGATE, end), end), size);
+    uint32_t top = with_line(m, column, 1, i, choose(m, is_nothing, first, on_it));
     state[0] = with_line(m, after, 2, i, choose(m, below, v, top));
     state[1] = with_line(m, state[1], 2, i, scale);
 }
@@ -345,18 +365,23 @@ void hlo_qr(maker *m, uint32_t x, uint32_t *factors, uint32_t *scales) {
 
 /* The last reflection comes first. */
 static void reflection_step(maker *m, const loop *l, uint32_t i, uint32_t *state) {
-    uint32_t k = sub(m, like(m, i, (double)(l->n - 1)), i);
-    uint32_t v = vector_of(m, line_of(m, state[0], 2, k), k);
-    state[2] = reflected(m, state[2], v, line_of(m, state[1], 2, k));
+    i = from_end(m, l, i);
+    uint32_t v = vector_of(m, line_of(m, state[0], 2, i), i);
+    uint32_t scale = line_of(m, state[1], 2, i);
+    if (!l->of_qr) {
+        state[2] = reflected(m, state[2], v, scale);
+        return;
+    }
+    state[2] = reflected_at(m, state[2], v, scale, i, is_zero(m, scale), true);
 }
 
-uint32_t hlo_reflections(maker *m, uint32_t factors, uint32_t scales) {
+uint32_t hlo_reflections(maker *m, uint32_t factors, uint32_t scales, bool of_qr) {
     if (m->status || !base_type_count(type_of(m, factors))) return factors;
     const shoal_type type = *type_of(m, factors);
     uint32_t a = as_batch(m, widen(m, factors)), by = widen(m, scales);
     if (m->status) return 0;
     const shoal_type batch = *type_of(m, a), own = *type_of(m, scales);
-    const loop l = {.n = own.dims[own.rank - 1]};
+    const loop l = {.n = own.dims[own.rank - 1], .of_qr = of_qr};
     const shoal_type row = {.dtype = batch.dtype, .rank = 3, .dims = {batch.dims[0], 1, l.n}};
     uint32_t is_diagonal = compare(m, "EQ", numbers(m, &batch, 1), numbers(m, &batch, 2));
     uint32_t state[] = {a, reshape(m, by, &row), convert(m, is_diagonal, batch.dtype)};

@@ -23,7 +23,9 @@ uint32_t hlo_permutation(maker *m, uint32_t pivots, int64_t n);
 /* R on and above the diagonal, below it the vectors of reflections, whose first element is 1; and
  * their factors. */
 void hlo_qr(maker *m, uint32_t x, uint32_t *factors, uint32_t *scales);
-/* The product of such reflections, as many columns of it as the matrix has. */
-uint32_t hlo_reflections(maker *m, uint32_t factors, uint32_t scales);
+/* The product of such reflections, as many columns of it as the matrix has. of_qr: these are a
+ * QR's, of which a scale of 0 says that nothing had to go, and not that there is no reflection
+ * nearby. */
+uint32_t hlo_reflections(maker *m, uint32_t factors, uint32_t scales, bool of_qr);
 
 #endif
