@@ -9,6 +9,7 @@
 #include "base/log.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- what is asked ---- */
 
@@ -249,7 +250,15 @@ void hub_loops_cancel(hub *h, const hub_peer *peer, const uint64_t *values, size
 
 /* ---- what nobody needs ---- */
 
-typedef BASE_VEC(hub_instance *) instances;
+/* An instance, and what it reads for what was held of it when that was looked up. */
+typedef struct looked {
+    hub_instance *i;
+    bool *held, *reads; /* NULL: it was not */
+    bool goes_on;
+    bool less; /* it may begin anew with that alone */
+} looked;
+
+typedef BASE_VEC(looked) instances;
 
 static const char UNHELD[] = "nobody holds what it makes";
 
@@ -337,34 +346,56 @@ static void keep_as_it_is(hub_instance *i) {
 static bool has_to_stay(const hub_instance *i) {
     bool has = i->stays;
     for (uint32_t o = 0; o < i->record->n_outputs; o++) has |= i->outputs[o]->stays;
+    for (uint32_t m = 0; i->variant && m < i->variant->n_moved; m++)
+        has |= i->record->inputs[i->variant->moved[m][0]]->stays; /* which comes with it */
     return has && hub_instance_runs(i);
+}
+
+/* Looks up what is read for what is held, as far as the budget goes; `held` is the callee's. */
+static void look_up(looked *l, bool *held, size_t *budget) {
+    const hub_record *record = l->i->record;
+    uint32_t n_held = record->n_outputs, n_read = record->n_inputs;
+    bool known = l->held && !memcmp(l->held, held, n_held * sizeof *held);
+    const bool *reads = NULL;
+    if (!known && *budget) reads = hub_rest_reads(record->program, held, budget, &l->goes_on);
+    bool *copy = reads ? malloc((n_read + (size_t)1) * sizeof *copy) : NULL;
+    l->less = known || copy;
+    if (copy) {
+        memcpy(copy, reads, n_read * sizeof *copy);
+        free(l->held);
+        free(l->reads);
+        l->held = held;
+        l->reads = copy;
+    } else {
+        free(held);
+    }
 }
 
 /* What an instance reads for what is needed of it: what only moves, for who reads the same behind
  * it. budget: it may begin anew without what it reads for nothing, and without what may have no end
  * and is made for nothing, as far as this goes. */
-static void note_needed(hub_instance *i, size_t *budget) {
+static void note_needed(looked *l, size_t *budget) {
+    hub_instance *i = l->i;
     const hub_record *record = i->record;
     i->unneeded = !hub_instance_runs(i) || !gives_something(i);
     bool *held = calloc((size_t)record->n_outputs + 1, sizeof *held);
     uint32_t n_held = held ? find_held(i, held) : 0;
-    const bool *reads = NULL;
-    bool goes_on = true;
-    if (*budget && n_held && n_held < record->n_outputs && may_do_with_less(i))
-        reads = hub_rest_reads(record->program, held, budget, &goes_on);
-    i->record->shed |= i->purpose == HUB_ASKED && i->program->unbounded && !goes_on;
+    if (n_held && n_held < record->n_outputs && may_do_with_less(i))
+        look_up(l, held, budget);
+    else
+        free(held);
+    i->record->shed |= l->less && i->purpose == HUB_ASKED && i->program->unbounded && !l->goes_on;
     for (uint32_t n = 0; !i->program->moves && n < record->n_inputs; n++)
-        record->inputs[n]->needed |= !i->unneeded && (!reads || reads[n]);
-    free(held);
+        record->inputs[n]->needed |= !i->unneeded && (!l->less || l->reads[n]);
 }
 
 typedef void value_act(hub_value *value);
 
 static void each_value(const instances *list, value_act *act) {
     for (size_t k = 0; k < list->count; k++) {
-        const hub_record *record = list->data[k]->record;
-        for (uint32_t n = 0; n < record->n_inputs; n++) act(record->inputs[n]);
-        for (uint32_t o = 0; o < record->n_outputs; o++) act(list->data[k]->outputs[o]);
+        const hub_instance *i = list->data[k].i;
+        for (uint32_t n = 0; n < i->record->n_inputs; n++) act(i->record->inputs[n]);
+        for (uint32_t o = 0; o < i->record->n_outputs; o++) act(i->outputs[o]);
     }
 }
 
@@ -392,9 +423,9 @@ static bool is_way_back(const hub_instance *i) {
 static void count_reads(const instances *list) {
     each_value(list, forget_reads);
     for (size_t k = 0; k < list->count; k++)
-        list->data[k]->record->read = list->data[k]->record->awaited = false;
+        list->data[k].i->record->read = list->data[k].i->record->awaited = false;
     for (size_t k = 0; k < list->count; k++) {
-        const hub_instance *i = list->data[k];
+        const hub_instance *i = list->data[k].i;
         hub_record *record = i->record;
         bool counts = !record->read && !is_way_back(i); /* it may be made again meanwhile */
         for (uint32_t n = 0; n < record->n_inputs; n++) {
@@ -410,7 +441,7 @@ static void count_reads(const instances *list) {
 static bool less_needed(const instances *list) {
     bool less = false;
     for (size_t k = 0; k < list->count; k++) {
-        const hub_instance *i = list->data[k];
+        const hub_instance *i = list->data[k].i;
         for (uint32_t o = 0; i->purpose == HUB_REMADE && o < i->record->n_outputs; o++)
             less |= i->outputs[o]->may_be && !i->outputs[o]->needed;
     }
@@ -419,41 +450,45 @@ static bool less_needed(const instances *list) {
 
 /* From the last on: who is needed and reads what another makes is behind it. Only of what is made
  * again who reads it may be before it: that is needed as the time before. */
-static void find_unneeded(const instances *list, size_t budget) {
+static void find_unneeded(const instances *list, size_t *budget) {
     enum { MOST = 8 };
     count_reads(list);
     for (int times = 0; times < MOST && (!times || less_needed(list)); times++) {
         each_value(list, keep_needed);
         each_value(list, forget_needed);
-        for (size_t k = 0; k < list->count; k++) list->data[k]->record->shed = false;
+        for (size_t k = 0; k < list->count; k++) list->data[k].i->record->shed = false;
         for (size_t k = list->count; k-- > 0;) {
-            hub_instance *i = list->data[k];
+            hub_instance *i = list->data[k].i;
+            list->data[k].less = false;
             if (has_to_stay(i))
                 keep_as_it_is(i);
             else
-                note_needed(i, &budget);
+                note_needed(&list->data[k], budget);
         }
     }
 }
 
 /* Whether one that begins anew has what it reads for what is needed: operands that were given away
  * are gone. */
-static bool has_operands(const hub *h, const hub_instance *i, hub_ways *ways) {
+static bool has_operands(const hub *h, const looked *l, hub_ways *ways) {
+    const hub_instance *i = l->i;
     for (uint32_t n = 0; !i->unneeded && n < i->record->n_inputs; n++) {
         const hub_value *value = i->record->inputs[n];
-        bool gone = value->needed && value->absent && !value->anew;
+        bool reads = i->program->moves ? value->needed : !l->less || l->reads[n];
+        bool gone = reads && value->absent && !value->anew;
         if (gone && !hub_can_recover(h, value, ways)) return false;
     }
     return true;
 }
 
 /* What an instance that is dropped or begins anew takes along; false: it has not what it needs. */
-static bool begins_anew(const hub *h, const hub_instance *i, hub_ways *ways) {
+static bool begins_anew(const hub *h, const looked *l, hub_ways *ways) {
+    const hub_instance *i = l->i;
     const hub_record *record = i->record;
     for (uint32_t o = 0; o < record->n_outputs; o++) i->outputs[o]->anew = true;
     for (uint32_t m = 0; i->variant && m < i->variant->n_moved; m++)
         record->inputs[i->variant->moved[m][0]]->anew = true; /* it comes with another */
-    return has_operands(h, i, ways);
+    return has_operands(h, l, ways);
 }
 
 /* Whether all that is needed and begins anew, as something that it reads is dropped or begins anew,
@@ -462,17 +497,18 @@ static bool begins_anew(const hub *h, const hub_instance *i, hub_ways *ways) {
 static bool can_begin_anew(const hub *h, const instances *list) {
     hub_ways ways = {0};
     bool can = true, more = true;
-    for (size_t k = 0; k < list->count; k++) list->data[k]->record->anew = false;
+    for (size_t k = 0; k < list->count; k++) list->data[k].i->record->anew = false;
     while (more) {
         more = false;
         for (size_t k = 0; k < list->count; k++) {
-            hub_instance *i = list->data[k];
+            hub_instance *i = list->data[k].i;
             hub_record *record = i->record;
             bool anew = record->shed || record->anew;
             for (uint32_t n = 0; n < record->n_inputs; n++) anew |= record->inputs[n]->anew;
             if (!anew && !is_dropped(i)) continue;
-            i->stays |= !begins_anew(h, i, &ways);
-            can &= !i->stays;
+            bool has = begins_anew(h, &list->data[k], &ways);
+            i->stays |= !has;
+            can &= has;
             if (is_dropped(i)) continue;
             more |= !record->anew;
             record->anew = true;
@@ -518,7 +554,7 @@ static bool shed_all(const instances *list, bool *moved) {
     while (more) {
         more = false;
         for (size_t k = 0; k < list->count; k++) {
-            hub_instance *i = list->data[k];
+            hub_instance *i = list->data[k].i;
             bool sheds = i->record->shed || reads_dropped(i);
             if (!sheds || i->status != SHOAL_OK || is_dropped(i)) continue;
             shed(i);
@@ -530,29 +566,31 @@ static bool shed_all(const instances *list, bool *moved) {
     return any;
 }
 
-/* What nobody needs, but for what stays with those that cannot begin anew without it. */
-static bool find_what_goes(const hub *h, const instances *list) {
-    enum { MOST = 4 };
-    for (size_t k = 0; k < list->count; k++) list->data[k]->stays = false;
-    for (int times = 0; times < MOST; times++) {
-        find_unneeded(list, MOST_DECODED);
-        if (can_begin_anew(h, list)) return true;
+/* What nobody needs, but for what stays with those that cannot begin anew without it: what such a
+ * one reads may be all that another lacks. */
+static bool find_what_goes(const hub *h, const instances *list, size_t *budget) {
+    enum { MOST = 32 };
+    bool goes = false;
+    for (size_t k = 0; k < list->count; k++) list->data[k].i->stays = false;
+    for (int times = 0; times < MOST && !goes; times++) {
+        find_unneeded(list, budget);
+        goes = can_begin_anew(h, list);
     }
-    find_unneeded(list, 0);
-    return can_begin_anew(h, list); /* also for what only came with what is dropped */
+    return goes;
 }
 
 /* Whether there was any. All are dropped before others are begun anew, once for all of them. */
-static bool drop_unneeded(hub *h, uint32_t session) {
+static bool drop_unneeded(hub *h, uint32_t session, size_t *budget) {
     instances list = {0};
     bool can = true, dropped = false, due = false, moved = false;
     for (hub_instance *i = h->first; i; i = i->next)
-        if (i->session == session && i->record) can &= base_vec_push(&list, i);
-    can = can && find_what_goes(h, &list);
+        if (i->session == session && i->record) can &= base_vec_push(&list, (looked){.i = i});
+    can = can && find_what_goes(h, &list, budget);
     /* With a loop fails what reads it, which nobody needs either. */
-    for (size_t k = 0; can && k < list.count; k++) list.data[k]->quiet |= list.data[k]->unneeded;
+    for (size_t k = 0; can && k < list.count; k++)
+        list.data[k].i->quiet |= list.data[k].i->unneeded;
     for (size_t k = 0; can && k < list.count; k++) {
-        hub_instance *i = list.data[k];
+        hub_instance *i = list.data[k].i;
         if (!is_dropped(i)) continue;
         moved |= i->variant && i->variant->n_moved;
         if (is_idle(i))
@@ -563,16 +601,21 @@ static bool drop_unneeded(hub *h, uint32_t session) {
     }
     if (can && shed_all(&list, &moved)) due = dropped = true;
     if (due) hub_rerun_concerned(h, SHOAL_INTERRUPTED, UNHELD, moved);
-    for (size_t k = 0; can && k < list.count; k++)
-        list.data[k]->quiet &= list.data[k]->status != SHOAL_OK;
+    for (size_t k = 0; k < list.count; k++) {
+        hub_instance *i = list.data[k].i;
+        if (can) i->quiet &= i->status != SHOAL_OK;
+        free(list.data[k].held);
+        free(list.data[k].reads);
+    }
     free(list.data);
     return dropped;
 }
 
 void hub_loops_drop(hub *h, uint32_t session) {
     enum { MOST = 16 }; /* the next time that something is let go of goes on */
+    size_t budget = MOST_DECODED;
     /* What is begun anew may have loops made again that nobody needs either. */
     int k = 0;
-    while (k < MOST && shorten_unseen(h, session) && drop_unneeded(h, session)) k++;
+    while (k < MOST && shorten_unseen(h, session) && drop_unneeded(h, session, &budget)) k++;
     if (k) hub_settle_ended(h);
 }

@@ -181,6 +181,86 @@ static void test_given_away(void **state) {
     assert_false(value_of(p, 41)->absent);
 }
 
+/* Value k is there (and k + 1), and cannot be made again once it has been given away. */
+static void make_once(pool *p, uint64_t k) {
+    base_str text;
+    submit(p, 0, N, 500 + k);
+    finish_all(p);
+    hub_value_disown(p->h, value_of(p, 500 + k));
+    negates(1, SHOAL_F32, &text);
+    submit_of(p, &text, k, (uint64_t[]){500 + k}, 1, 2, 0, 0);
+    finish_all(p);
+    let_go(p, (uint64_t[]){500 + k}, 1);
+}
+
+/* A loop, and what reads it beside something that is held: they are nobody else's concern. */
+static hub_instance *submit_apart(pool *p) {
+    submit_endless(p, false, 30);
+    submit_both(p, 40, 30, 1);
+    return p->h->first;
+}
+
+static void let_apart_go(pool *p, hub_instance *apart) {
+    assert_true(hub_instance_runs(apart));
+    let_go(p, (uint64_t[]){30, 40, 42}, 3);
+    assert_false(hub_instance_runs(apart));
+}
+
+/* What has to stay reads an upload that moves in with a loop: that stays, too. */
+static void test_moved_in_stays(void **state) {
+    pool *p = *state;
+    base_str text;
+    begin(p);
+    make_once(p, 3);
+    hub_instance *apart = submit_apart(p), *loop;
+    endless(false, &text);
+    submit_of(p, &text, 10, (uint64_t[]){5}, 1, 1, 0, 5);
+    loop = apart->next->next;
+    assert_int_equal(loop->variant->n_moved, 1);
+    submit_both(p, 20, 5, 3);
+    let_go(p, (uint64_t[]){3}, 1);
+    uint64_t given[TEST_ALL];
+    size_t n = 0;
+    ok(hub_donate(p->h, loop->next, given, &n));
+    assert_int_equal(n, 1);
+    let_go(p, (uint64_t[]){10, 20, 22}, 3);
+    assert_true(hub_instance_runs(loop));
+    let_apart_go(p, apart);
+}
+
+/* Programs that each read for nothing what the one before was given: only that one needs it. */
+static void test_given_in_turn(void **state) {
+    enum { LENGTH = 7 };
+    pool *p = *state;
+    base_str text;
+    hub_instance *loops[LENGTH], *readers[LENGTH];
+    uint64_t given[TEST_ALL];
+    size_t n = 0;
+    begin(p);
+    for (uint64_t k = 0; k < LENGTH; k++) make_once(p, 300 + 2 * k);
+    hub_instance *apart = submit_apart(p);
+    for (uint64_t k = 0; k < LENGTH; k++) {
+        uint64_t own = 300 + 2 * k, inputs[] = {100 + k, 1, k ? own - 2 : own, own};
+        submit_endless(p, false, 100 + k);
+        loops[k] = k ? readers[k - 1]->next : apart->next->next;
+        negates(4, SHOAL_F32, &text);
+        submit_of(p, &text, 200 + 10 * k, inputs, 4, 5, 0, 0);
+        readers[k] = loops[k]->next;
+    }
+    for (uint64_t k = 0; k < LENGTH; k++) let_go(p, (uint64_t[]){300 + 2 * k}, 1);
+    for (uint64_t k = 0; k < LENGTH; k++) ok(hub_donate(p->h, readers[k], given, &n));
+    assert_int_equal(n, LENGTH);
+    /* Of the first what is made of the given one is held, of the others -1 alone. */
+    for (uint64_t k = 0; k < LENGTH; k++) {
+        uint64_t at = 200 + 10 * k;
+        let_go(p, (uint64_t[]){100 + k, at, at + (k ? 2 : 1), at + 3, at + 4}, 5);
+    }
+    for (uint64_t k = 0; k < LENGTH; k++) assert_int_equal(hub_instance_runs(loops[k]), !k);
+    let_apart_go(p, apart);
+    finish_all(p);
+    for (uint64_t k = 1; k < LENGTH; k++) assert_false(value_of(p, 201 + 10 * k)->absent);
+}
+
 static uint32_t count_instances(const pool *p) {
     uint32_t n = 0;
     for (const hub_instance *i = p->h->first; i; i = i->next) n++;
@@ -259,6 +339,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_failed_beside_many, setup, teardown),
         cmocka_unit_test_setup_teardown(test_nothing_is_given, setup, teardown),
         cmocka_unit_test_setup_teardown(test_given_away, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_moved_in_stays, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_given_in_turn, setup, teardown),
         cmocka_unit_test_setup_teardown(test_not_handed_out, setup, teardown),
         cmocka_unit_test_setup_teardown(test_endless_beside, setup, teardown),
         cmocka_unit_test_setup_teardown(test_endless_in_one, setup, teardown),

@@ -501,29 +501,15 @@ static void drop_nothing(run *r) {
     deliver(r->p, 0, SHOAL__KIND__RELEASE, &release.base);
 }
 
-/* Whether it cannot be made again, as it or what it is made of was given away. */
-static bool was_given(const hub *h, const hub_value *value) {
-    bool is_made = true;
-    while (is_made && !value->donated_to) {
-        const hub_record *origin = value->origin;
-        is_made = false;
-        for (uint32_t n = 0; origin && !is_made && n < origin->n_inputs; n++) {
-            const hub_value *input = origin->inputs[n];
-            is_made = input->absent && !can_recover(h, input);
-            if (is_made) value = input;
-        }
-    }
-    return value->donated_to;
-}
-
-/* Who reads what was given away and cannot be made again by now does not begin anew, and waits. */
+/* Who reads what cannot be made again by now, as it or what it is made of was given away, does not
+ * begin anew, and waits. */
 static bool waits_for_given(const run *r) {
     const hub *h = r->p->h;
     bool waits = false;
     for (const hub_instance *i = h->first; i; i = i->next)
         for (uint32_t n = 0; i->record && n < i->record->n_inputs; n++) {
             const hub_value *value = i->record->inputs[n];
-            waits |= value->absent && !can_recover(h, value) && was_given(h, value);
+            waits |= value->absent && !can_recover(h, value);
         }
     return waits;
 }

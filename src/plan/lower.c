@@ -329,9 +329,12 @@ static shoal_status best_alone(plan_draft *d, const plan_layout *inputs, const p
         double seconds = 0;
         if (!d->eligible[i]) continue;
         eligible++;
-        for (size_t s = 0; s < d->steps.count; s++)
-            if (!plan_is_exchange(d->steps.data[s]))
-                seconds += plan_work_seconds(slot, &d->steps.data[s]->work, 1);
+        for (size_t s = 0; s < d->steps.count; s++) {
+            const plan_step *step = d->steps.data[s];
+            bool told = step->whole && step->panel; /* its work is that of the whole */
+            if (!plan_is_exchange(step) && !told)
+                seconds += plan_work_seconds(slot, &step->work, 1);
+        }
         for (uint32_t v = 0; v < d->g->n_inputs; v++) {
             int at = plan_layout_find(&inputs[v], slot->slot);
             const shoal_type *type = &d->g->values[d->g->inputs[v]].type;

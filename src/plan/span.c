@@ -142,7 +142,18 @@ static shoal_status exchange(timing *c, plan_step *step) {
     return SHOAL_OK;
 }
 
+/* Also what an earlier count has found. */
+static void nothing_has_come(const plan_draft *d) {
+    for (size_t i = 0; i < d->steps.count; i++) {
+        const plan_step *step = d->steps.data[i];
+        uint32_t n = plan_is_exchange(step) ? 0 : d->g->nodes[step->node].n_outputs;
+        if (plan_is_exchange(step)) step->to->at = NULL;
+        for (uint32_t o = 0; o < n; o++) step->outputs[o]->at = NULL;
+    }
+}
+
 static shoal_status run(timing *c) {
+    nothing_has_come(c->d);
     for (size_t i = 0; i < c->d->steps.count; i++) {
         plan_step *step = c->d->steps.data[i];
         if (!step->live) continue;
