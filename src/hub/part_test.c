@@ -234,7 +234,7 @@ static void test_given_in_turn(void **state) {
     pool *p = *state;
     base_str text;
     hub_instance *loops[LENGTH], *readers[LENGTH];
-    uint64_t given[TEST_ALL];
+    uint64_t given[LENGTH * TEST_ALL];
     size_t n = 0;
     begin(p);
     for (uint64_t k = 0; k < LENGTH; k++) make_once(p, 300 + 2 * k);
