@@ -348,13 +348,14 @@ def test_unequal_workers_take_unequal_steps(two):
     told, kept, over = Told(), Kept(), threading.Event()
     slow = paused(two.worker(1), over)
     try:
-        shepherd = Shepherd(settings(workers=2, tau=tau, outer_loop_steps=4, balance="steps"), model=HEAVY, data=Data(),
+        shepherd = Shepherd(settings(workers=2, tau=tau, outer_loop_steps=9, balance="steps"), model=HEAVY, data=Data(),
                             monitor=told, checkpoints=kept)
         ended(*begun(shepherd))
     finally:
         over.set()
         slow.join()
     steps = [[row["steps"] for row in event["islands"]] for event in told.of("round")]
-    assert steps[0] == [tau, tau] and all(sum(row) == 2 * tau for row in steps) and min(row[1] for row in steps[1:]) < 0.8 * tau
+    assert steps[0] == [tau, tau] and all(sum(row) == 2 * tau for row in steps), steps
+    assert min(row[1] for row in steps[1:]) < 0.8 * tau, steps  # on a machine that does much else one round may tell little
     assert [state["counts"] for _, _, state in kept.all[:-1]] == steps[1:]
     print(f"steps of a worker and of one that is stopped three quarters of the time: {steps}")
