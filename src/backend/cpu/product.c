@@ -17,12 +17,16 @@ enum {
     PARTS_PER_THREAD = 3,   /* blocks, and packing, so that the faster thread can take more */
     PACKED_COLUMNS = 384,   /* columns from which on packing rows pays, */
     FEW_COLUMNS = 64,       /* and where each element lies in a page of its own */
+    NARROW = 6,             /* rows of a tile, up to which it waits for all that is not packed */
     FEW_ROWS = 64,          /* rows up to which each thread packs the columns that it multiplies, */
     OWN = 1 << 18,          /* so many bytes at a time, which stay in the second cache; */
     SEVERAL_ROWS = 8,       /* fewer do not pay for it, if the matrix */
     CACHED = 16 << 20,      /* has no more bytes than this, which the third cache may hold */
     NEAR = 1 << 18,         /* bytes of a matrix that the caches hold in any case */
     PAGE = 4096,            /* rows a multiple of this apart get into each other's way there */
+    LINE = 64,              /* bytes that come from memory together, */
+    SETS = 64,              /* places in the first cache for lines so many apart, */
+    WAYS = 8,               /* and how many lines each of them has room for */
     GROUP = 4 << 20,        /* bytes of packed batches at a time */
     SPLIT_MATRIX = 1000000, /* multiplications from which on threads share the work, */
     SPLIT_VECTOR = 1 << 17, /* and with a vector, where memory is the limit */
@@ -70,12 +74,22 @@ static void set_operands(cpu_dot *dot) {
     b->out_strides[1] = dot->n;
 }
 
+/* Whether a column of panels is more than has room in the first cache, as rows a power of two apart
+ * share few places there. */
+static bool is_crowded(int64_t row, int64_t k) {
+    int64_t places = SETS;
+    for (int64_t lines = row / LINE; places > 1 && lines % 2 == 0; lines /= 2) places /= 2;
+    return row % LINE == 0 && places * WAYS < k;
+}
+
 /* Whether the right operand may be read where it lies, and better is. */
 static bool lies_well(const cpu_dot *dot) {
     const cpu_blocks *b = &dot->blocks;
     int64_t row = b->rhs_strides[0] * (int64_t)element_bytes(dot);
     if (b->rhs_strides[1] != 1 || b->n % b->gemm->panel) return false;
     int64_t matrix = dot->k * row;
+    bool narrow = b->gemm->rows <= NARROW && b->m > SEVERAL_ROWS;
+    if (narrow && matrix <= NEAR && is_crowded(row, dot->k)) return false;
     return matrix <= NEAR ? b->m <= FEW_ROWS || row % PAGE
                           : b->m < SEVERAL_ROWS && matrix <= CACHED;
 }
@@ -121,7 +135,8 @@ void cpu_product_prepare(const cpu_kernels *kernels, uint32_t threads, cpu_dot *
     set_blocks(dot, threads);
     if (b->own_rhs) each = b->depth * b->columns * bytes;
     bool far = b->lhs_strides[1] * bytes >= PAGE / 2; /* its columns, when they are dense */
-    b->pack_lhs = smaller(b->columns, b->n) >= (far ? FEW_COLUMNS : PACKED_COLUMNS);
+    bool soon = far || b->gemm->rows <= NARROW;
+    b->pack_lhs = smaller(b->columns, b->n) >= (soon ? FEW_COLUMNS : PACKED_COLUMNS);
     if (b->pack_rhs) b->rhs_each = (size_t)each;
     if (b->pack_lhs) b->lhs_each = (size_t)((b->rows * b->depth + b->gemm->slack) * bytes);
     b->lhs_each = (b->lhs_each + CPU_ALIGN - 1) / CPU_ALIGN * CPU_ALIGN;
