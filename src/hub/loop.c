@@ -458,12 +458,12 @@ static void find_unneeded(const instances *list, size_t *budget) {
         each_value(list, forget_needed);
         for (size_t k = 0; k < list->count; k++) list->data[k].i->record->shed = false;
         for (size_t k = list->count; k-- > 0;) {
-            hub_instance *i = list->data[k].i;
-            list->data[k].less = false;
-            if (has_to_stay(i))
-                keep_as_it_is(i);
+            looked *l = &list->data[k];
+            l->less = false;
+            if (has_to_stay(l->i))
+                keep_as_it_is(l->i);
             else
-                note_needed(&list->data[k], budget);
+                note_needed(l, budget);
         }
     }
 }

@@ -22,14 +22,10 @@ const hlo_attr *hlo_setting(const hlo_call *c, const char *name) {
 
 /* ---- the largest elements ---- */
 
-/* "GT" or "LT", where a comparator does nothing but that to the first two of four numbers; else
- * NULL. */
-static const char *direction_of(const shoal_graph *body, const shoal_type *operand) {
+/* "GT" or "LT", where a comparator does nothing but that to its first two numbers; else NULL. */
+static const char *direction_of(const shoal_graph *body) {
     const shoal_node *node = body->nodes;
-    if (body->n_inputs != 4 || body->n_outputs != 1 || body->n_nodes != 1) return NULL;
-    const shoal_type number = {.dtype = operand->dtype};
-    if (!base_type_equal(&body->values[body->inputs[0]].type, &number) ||
-        node->op != GRAPH_COMPARE || body->outputs[0] != node->first_output ||
+    if (body->n_nodes != 1 || node->op != GRAPH_COMPARE || body->outputs[0] != node->first_output ||
         node->inputs[0] != body->inputs[0] || node->inputs[1] != body->inputs[1])
         return NULL;
     const char *direction = shoal_node_attr(node, SHOAL_ATTR_COMPARISON_DIRECTION)->u.string;
@@ -111,7 +107,7 @@ static shoal_status approx_top_k(hlo_call *c) {
         return hlo_fail(c, "@%s does not take two numbers of each operand and return one i1",
                         hlo_copy(called->items->text, name, sizeof name));
     }
-    const char *direction = direction_of(body, hlo_type_of(c, 0));
+    const char *direction = direction_of(body);
     int64_t k = c->types->type.dims[axis];
     if (n == 2 && direction && is_numbers(c, 1, axis) &&
         shoal_dtype_kind((shoal_dtype)hlo_type_of(c, 0)->dtype) == 'f' &&

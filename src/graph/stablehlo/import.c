@@ -339,19 +339,27 @@ static hlo_function *find_function(const hlo_import *in, hlo_text name, uint64_t
     return f;
 }
 
-shoal_status hlo_inline(hlo_call *c, hlo_text name) {
+/* A function that may be called. */
+static shoal_status find_callee(const hlo_call *c, hlo_text name, hlo_function **out) {
     char text[64];
-    hlo_import *in = c->s->in;
     uint64_t key;
-    hlo_function *f = find_function(in, name, &key);
+    const hlo_function *f = *out = find_function(c->s->in, name, &key);
     hlo_copy(name, text, sizeof text);
     if (!f) return hlo_fail(c, "there is no function @%s", text);
     if (f->active) return hlo_fail(c, "@%s calls itself, which has no end here", text);
+    if (f->op->regions) return SHOAL_OK;
+    return hlo_fail(c, "@%s is only declared; its body is not in the text", text);
+}
+
+shoal_status hlo_inline(hlo_call *c, hlo_text name) {
+    char text[64];
+    hlo_import *in = c->s->in;
+    hlo_function *f;
+    SHOAL_TRY(find_callee(c, name, &f));
     const hlo_region *region = f->op->regions;
-    if (!region) return hlo_fail(c, "@%s is only declared; its body is not in the text", text);
     if (region->arguments.count != c->n_in)
-        return hlo_fail(c, "@%s takes %zu arguments, not %u", text, region->arguments.count,
-                        c->n_in);
+        return hlo_fail(c, "@%s takes %zu arguments, not %u", hlo_copy(name, text, sizeof text),
+                        region->arguments.count, c->n_in);
     if (in->calls == MAX_CALLS) return hlo_fail(c, "calls are nested deeper than %d", MAX_CALLS);
     f->active = true;
     in->calls++;
@@ -534,15 +542,9 @@ shoal_status hlo_reducer(const hlo_call *c, const hlo_region *region, const shoa
 }
 
 shoal_status hlo_comparator(const hlo_call *c, hlo_text name, const shoal_graph **out) {
-    char text[64];
-    uint64_t key;
-    hlo_function *f = find_function(c->s->in, name, &key);
-    hlo_copy(name, text, sizeof text);
-    if (!f) return hlo_fail(c, "there is no function @%s", text);
-    if (f->active) return hlo_fail(c, "@%s calls itself, which has no end here", text);
-    if (!f->op->regions)
-        return hlo_fail(c, "@%s is only declared; its body is not in the text", text);
     const hlo_captures none = {0};
+    hlo_function *f;
+    SHOAL_TRY(find_callee(c, name, &f));
     f->active = true;
     shoal_status status = hlo_body(c, f->op->regions, NULL, &none, false, out);
     f->active = false;

@@ -337,7 +337,7 @@ static void qr_step(maker *m, const loop *l, uint32_t i, uint32_t *state) {
     uint32_t norm = one(m, GRAPH_SQRT, choose(m, is_nothing, unit, square));
     uint32_t negative = m->status ? 0 : compare(m, "LT", first, like(m, first, 0));
     uint32_t end = choose(m, negative, norm, one(m, GRAPH_NEGATE, norm));
-    uint32_t scale = choose(m, flat, like(m, end, 0), over(m, sub(m, end, scaled), end));
+    uint32_t scale = where(m, one(m, GRAPH_NOT, flat), over(m, sub(m, end, scaled), end), 0);
     uint32_t apart = choose(m, is_nothing, unit, sub(m, scaled, end));
     uint32_t v = vector_of(m, over(m, rest, repeated(m, apart, rest)), i);
     uint32_t after = reflected_at(m, a, v, scale, i, flat, false);
