@@ -12,7 +12,7 @@ WORDS = 17
 
 class Data:
     """Tokens that follow from round and island; what was given back is counted."""
-    vocabulary, epoch, exhausted = WORDS, 0.0, False
+    vocabulary, epoch, exhausted, taken = WORDS, 0.0, False, False
 
     def __init__(self, words=WORDS, seed=0):
         self.words, self.seed, self.seen, self.back, self.position = words, seed, 0, 0, 0
@@ -90,7 +90,7 @@ class Told:
 def settings(**changes):
     usual = {"learning_rate": 1e-2, "tau": 5, "outer_loop_steps": 2, "max_epochs": 1e9, "outer_learning_rate": 0.7,
              "nesterov_momentum": 0.9, "dtype": "f32", "effective_batch_size": None, "betas": (0.9, 0.99), "eps": 1e-8,
-             "weight_decay": 0.01, "clip": 1.0, "schedule": "constant", "warmup_steps": 0, "min_lr_ratio": 0.0,
+             "variance_weight": 1.0, "weight_decay": 0.01, "clip": 1.0, "schedule": "constant", "warmup_steps": 0, "min_lr_ratio": 0.0,
              "compression": "none", "fragments": 1, "overlap": 0, "alpha": 0.5, "quorum": 0.5, "deadline": 30.0,
              "balance": "equal", "seed": 3, "workers": 1, "checkpoint_every": 1, "should_resume": False}
     assert set(changes) <= set(usual)

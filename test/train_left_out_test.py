@@ -43,7 +43,7 @@ def test_an_optimizer_that_begins_anew(monkeypatch, overlap):
         report = run(self, window)
         windows.append(window)
         if len(windows) == 2:
-            report.payload[0] = report.payload[0] * np.float32("nan")
+            report.payloads[0][0] = report.payloads[0][0] * np.float32("nan")
         return report
     monkeypatch.setattr(Island, "_run", spoil)
     e = settings(overlap=overlap)
@@ -205,7 +205,7 @@ def test_who_is_closed_between_windows(monkeypatch):
     recipe = Recipe(e, model.load(TEXT))
     island = Island(recipe, 0, None, "here", None, 1, news, {})
     lease = Data().take(0, 0, 1, 5, BATCH, LENGTH)
-    window = Window(lease.inputs, lease.targets, [0.01] * 5, 0, False, False)
+    window = Window(lease.inputs, lease.targets, [0.01] * 5, [0], False, False)
     window.give(Update(dict(enumerate(recipe.join(recipe.program.initial(0)))), True))
     island.send(window)
     assert there.wait(60)

@@ -59,8 +59,24 @@ class Inner:
             if e.clip:
                 torch.nn.utils.clip_grad_norm_(self.parameters, e.clip)
             self.optimizer.param_groups[0]["lr"] = rules.rate(e, first + i * e.tau / steps)
+            before = [parameter.detach().clone() for parameter in self.parameters]
             self.optimizer.step()
+            if e.variance_weight < 1:
+                self.weighted(before)
         return np.array(losses), [a - numpy_of(b) for a, b in zip(theta, self.parameters)]
+
+
+    def weighted(self, before):
+        """The step again from where it began, with the means as AdamW has them, and less of the variance."""
+        e, lr = self.e, self.optimizer.param_groups[0]["lr"]
+        with torch.no_grad():
+            for parameter, start in zip(self.parameters, before):
+                state = self.optimizer.state[parameter]
+                mean = state["exp_avg"].double() / (1 - e.betas[0] ** int(state["step"]))
+                square = state["exp_avg_sq"].double() / (1 - e.betas[1] ** int(state["step"]))
+                variance = (square - mean * mean).clamp(min=0)
+                root = (square - (1 - e.variance_weight) * variance).sqrt()
+                parameter.copy_((start.double() * (1 - lr * e.weight_decay) - lr * mean / (root + e.eps)).float())
 
 
 def diloco(e, theta, islands, micro=1, steps=None):
@@ -87,8 +103,9 @@ class Streaming(Inner):
         self.parts, self.anchors, self.pending = parts, [array.copy() for array in theta], None
         self.mine = [array.copy() for array in theta]
 
-    def round(self, lease, first, fragment, arrived):
-        """arrived: (fragment, its parameters) that come after `overlap` steps, or None. Losses, and the gradient of a fragment."""
+    def round(self, lease, first, arrived):
+        """arrived: (fragment, its parameters) that come after `overlap` steps, or None. Losses, and how far all parameters are
+        from their anchors."""
         o, losses = self.e.overlap if arrived else 0, np.empty(0)
         for begin, end in ((0, o), (o, len(lease.inputs))):
             if begin == o and arrived:
@@ -101,7 +118,7 @@ class Streaming(Inner):
                 found, moved = self.window(self.mine, part, first + begin)
                 self.mine = [a - b for a, b in zip(self.mine, moved)]
                 losses = np.append(losses, found)
-        return losses, [self.anchors[i] - self.mine[i] for i in self.parts[fragment]]
+        return losses, [anchor - mine for anchor, mine in zip(self.anchors, self.mine)]
 
 
 def streaming(e, theta, islands, parts):
@@ -114,10 +131,10 @@ def streaming(e, theta, islands, parts):
               for r in range(e.outer_loop_steps * e.fragments)}
     for r, row in leases.items():
         f = r % e.fragments
-        came = [island.round(lease, r * span, f, arrived) for island, lease in zip(each, row)]
+        came = [island.round(lease, r * span, arrived) for island, lease in zip(each, row)]
         losses.append([found for found, _ in came])
-        for k, i in enumerate(parts[f]):
-            gradient = sum(moved[k] / np.float32(islands) for _, moved in came)
+        for i in parts[f] if r + 1 < len(leases) else range(len(theta)):  # after the last steps all are exchanged
+            gradient = sum(moved[i] / np.float32(islands) for _, moved in came)
             velocity[i] = np.float32(e.nesterov_momentum) * velocity[i] + gradient
             theta[i] = theta[i] - np.float32(e.outer_learning_rate) * (gradient + np.float32(e.nesterov_momentum) * velocity[i])
         arrived = f, [theta[i].copy() for i in parts[f]]
@@ -179,11 +196,13 @@ def test_shares():
 
 # ---- rounds ----
 
-@pytest.mark.parametrize("clip, schedule", [(1.0, "constant"), (0.05, "cosine"), (0, "linear")])
-def test_one_island(clip, schedule):
-    """Step by step PyTorch's AdamW: decay apart from the means, corrected for their start, clipped by the norm of all."""
+@pytest.mark.parametrize("clip, schedule, weight", [(1.0, "constant", 1.0), (0.05, "cosine", 1.0), (0, "linear", 1.0),
+                                                    (1.0, "cosine", 0.25), (0, "constant", 0.0625)])
+def test_one_island(clip, schedule, weight):
+    """Step by step PyTorch's AdamW: decay apart from the means, corrected for their start, clipped by the norm of all; or its
+    means, and a step that is divided by less of the variance."""
     shoal.init(workers=1)
-    e = settings(clip=clip, schedule=schedule, warmup_steps=3, outer_learning_rate=1.0, nesterov_momentum=0.0)
+    e = settings(clip=clip, schedule=schedule, warmup_steps=3, outer_learning_rate=1.0, nesterov_momentum=0.0, variance_weight=weight)
     told = Told()
     shepherd = Shepherd(e, model=TEXT, data=Data(), monitor=told)
     want, theta = diloco(e, shepherd.parameters(), 1)
@@ -358,7 +377,8 @@ def test_nonsense_that_is_finite(three, monkeypatch, kind, fragments, overlap):
     def lie(self, window):
         report = run(self, window)
         if self.index == 1 and len(told.of("round")) in (2, 3):
-            report.payload[-1] = report.payload[-1] * 0 + np.float32(1e30)  # the gradient, or the scales
+            payload = report.payloads[max(report.payloads)]
+            payload[-1] = payload[-1] * 0 + np.float32(1e30)  # the gradient, or the scales
         return report
     monkeypatch.setattr(Island, "_run", lie)
     e = settings(workers=3, tau=10, outer_loop_steps=10 // fragments, compression=kind, fragments=fragments, overlap=overlap)
@@ -380,7 +400,7 @@ def test_a_member_that_only_reports_nonsense(monkeypatch):
             told.wait("lost")
         report = run(self, window)
         if self.index == 0:
-            report.payload[0] = report.payload[0] * np.float32("nan")
+            report.payloads[0][0] = report.payloads[0][0] * np.float32("nan")
         else:
             sent.append(len(window.updates))
         return report
@@ -571,30 +591,41 @@ def test_what_does_not_fit(changes, message):
 
 @pytest.mark.parametrize("compression, fragments, overlap", [("none", 1, 0), ("int8", 5, 0), ("none", 1, 3), ("int8", 5, 1)])
 def test_the_end_is_kept(compression, fragments, overlap):
-    """Also where checkpoints are seldom: rounds over, or stopped; what goes on from there has the same losses."""
+    """Also where checkpoints are seldom: rounds over, or stopped; what goes on from there has the same losses. Of fragments all are
+    exchanged at an end: what goes on from there is as if nothing had happened since, and not as without that end."""
     shoal.init(workers=1)
     given = {"workers": 2, "checkpoint_every": 1000, "compression": compression, "fragments": fragments, "overlap": overlap}
-    told, kept = Told(), Kept()
-    Shepherd(settings(outer_loop_steps=4, **given), model=TEXT, data=Data(), monitor=told).run()
-    first, later = Told(), Told()
-    Shepherd(settings(outer_loop_steps=2, **given), model=TEXT, data=Data(), monitor=first, checkpoints=kept).run()
-    assert [step for step, _, _ in kept.all] == [2 * fragments] and len(kept.all[0][2]["islands"]) == 2
-    shepherd = Shepherd(settings(outer_loop_steps=4, should_resume=True, **given), model=TEXT, data=Data(), monitor=later,
-                        checkpoints=kept)
-    event = later.event
 
-    def stopping(kind, **fields):
-        event(kind, **fields)
-        if kind == "round":
-            shepherd.stop()
-    later.event = stopping
-    stopped = 2 * fragments + (2 if overlap else 1)  # a window that is under way is not lost
-    assert shepherd.run()["rounds"] == stopped
-    Shepherd(settings(outer_loop_steps=4, should_resume=True, **given), model=TEXT, data=Data(), monitor=first, checkpoints=kept).run()
-    assert [step for step, _, _ in kept.all] == sorted({2 * fragments, stopped, 4 * fragments})
-    rows = losses_of(told)
-    assert np.array_equal(losses_of(later), rows[2 * fragments:stopped])
-    assert np.array_equal(losses_of(first), np.delete(rows, range(2 * fragments, stopped), 0))
+    def trained(rounds, kept, stop=False):
+        told = Told()
+        shepherd = Shepherd(settings(outer_loop_steps=rounds, should_resume=True, **given), model=TEXT, data=Data(), monitor=told,
+                            checkpoints=kept)
+        event = told.event
+
+        def stopping(kind, **fields):
+            event(kind, **fields)
+            if kind == "round":
+                shepherd.stop()
+        if stop:
+            told.event = stopping
+        return shepherd.run()["rounds"], losses_of(told)
+    kept, whole, stopped_at = Kept(), Kept(), 2 * fragments + (2 if overlap else 1)  # a window that is under way is not lost
+    end, first = trained(2, kept)
+    assert [step for step, _, _ in kept.all] == [end] == [2 * fragments] and len(kept.all[0][2]["islands"]) == 2
+    whole.all = list(kept.all)
+    _, rows = trained(4, whole)
+    stopped, before = trained(4, kept, stop=True)
+    _, after = trained(4, kept)
+    assert stopped == stopped_at and [step for step, _, _ in kept.all] == sorted({end, stopped, 4 * fragments})
+    assert np.array_equal([*before, *after], rows)
+    assert are_same_parameters(kept, whole)
+    _, straight = trained(4, Kept())
+    assert np.array_equal(straight[:end], first) and (fragments > 1 or np.array_equal(straight[end:], rows))
+
+
+def are_same_parameters(*kept):
+    one, other = ({name: array for name, array in found.all[-1][1].items() if name.startswith("parameter.")} for found in kept)
+    return one.keys() == other.keys() and all(np.array_equal(array, other[name]) for name, array in one.items())
 
 
 def test_fewer_workers_than_before():

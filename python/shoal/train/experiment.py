@@ -57,6 +57,8 @@ class Experiment:
         True, "whether gradients accumulate in the worker's program; they always do, so that both values mean the same")
     betas: tuple[float, float] = _key((0.9, 0.999), "of AdamW", rule=_PAIR)
     eps: float = _key(1e-8, "of AdamW", above=0)
+    variance_weight: float = _key(
+        1.0, "of AdamW: how much of the gradients' variance shortens its steps; 1: all, as AdamW has it", above=0, most=1)
     weight_decay: float = _key(0.01, "of AdamW", 0)
     clip: float = _key(1.0, "largest norm of the gradients of all parameters; 0: any", 0)
     schedule: str = _key("constant", "of the inner learning rate, over all rounds", of=("constant", "cosine", "linear"))
@@ -64,7 +66,7 @@ class Experiment:
     min_lr_ratio: float = _key(0.1, "where cosine and linear end, as a part of the peak", 0, 1)
     compression: str = _key("none", "of what workers send and get; error feedback keeps what it loses",
                             of=("none", "bf16", "int8", "int4"))
-    fragments: int = _key(1, "parts of the parameters, which are exchanged one after the other", 1, 1024)
+    fragments: int = _key(1, "parts of the parameters, which are exchanged in turn, and all of them after the last steps", 1, 1024)
     overlap: int = _key(0, "inner steps for which a worker goes on while a fragment is on its way", 0, 1 << 24)
     alpha: float = _key(0.5, "with overlap: the part that it keeps of its own where a fragment arrives", 0, below=1)
     quorum: float = _key(0.5, "part of the workers without which a round does not end", above=0, most=1)

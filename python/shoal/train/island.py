@@ -79,14 +79,14 @@ class Update:
 class Window:
     """What an island is to do in a round.
 
-    inputs, targets: int32 [steps, micro * batch, length]; lrs: per step; fragment: whose gradient it returns; keep:
+    inputs, targets: int32 [steps, micro * batch, length]; lrs: per step; fragments: whose gradients it returns; keep:
     whether its state is to be returned; ahead: whether `overlap` steps are made before it takes its `Update`, which may
     be given later.
     """
 
-    def __init__(self, inputs, targets, lrs, fragment, keep, ahead):
+    def __init__(self, inputs, targets, lrs, fragments, keep, ahead):
         self.inputs, self.targets, self.lrs = inputs, targets, lrs
-        self.fragment, self.keep, self.ahead = fragment, keep, ahead
+        self.fragments, self.keep, self.ahead = fragments, keep, ahead
         self._given, self.updates, self.dropped = queue.SimpleQueue(), [], False
 
     def give(self, update):
@@ -111,10 +111,11 @@ class Dropped(Exception):
 
 
 class Report:
-    """What came of it: the mean loss of each step, the encoded gradient, bytes, seconds, and the state if asked for."""
+    """What came of it: the mean loss of each step, the encoded gradients {fragment: arrays}, bytes, seconds, and the state if asked
+    for."""
 
-    def __init__(self, losses, payload, seconds, busy, bytes_up, bytes_down, state):
-        self.losses, self.payload, self.seconds, self.busy = losses, payload, seconds, busy
+    def __init__(self, losses, payloads, seconds, busy, bytes_up, bytes_down, state):
+        self.losses, self.payloads, self.seconds, self.busy = losses, payloads, seconds, busy
         self.bytes_up, self.bytes_down, self.state = bytes_up, bytes_down, state
 
 
@@ -287,7 +288,8 @@ class Island:
             if micro > 1:
                 part = rules.constant(inside, 1 / micro)
                 gradients = [s + g * part for s, g in zip(sums, gradients)]
-            made = rules.adamw(parameters, rules.clipped(gradients, recipe.experiment.clip), means, squares, numbers)
+            made = rules.adamw(parameters, rules.clipped(gradients, recipe.experiment.clip), means, squares, numbers,
+                               recipe.experiment.variance_weight)
             if micro > 1:
                 zero = rules.constant(inside, 0.0)
                 made = [[_shoal.select(last, new, old) for new, old in zip(row, was)]
@@ -296,17 +298,23 @@ class Island:
             return [*(tensor for row in made for tensor in row), losses, at + rules.constant(inside, 1, "int64")]
         return record
 
-    def _pack(self, fragment, loops):
-        recipe = self.recipe
-        vector, kind = recipe.vectors[fragment], recipe.experiment.compression
+    def _pack(self, fragments, loops):
+        kind = self.recipe.experiment.compression
 
-        def record(anchor, *given):
-            n = len(vector.shapes)
-            moved = anchor - vector.record_join(given[:n])
-            losses, error = given[n:n + loops], given[n + loops:]
-            payload, left = compress.encode(kind, moved + error[0] if error else moved)
-            return [*payload, concatenate(losses) if loops > 1 else losses[0] * rules.constant(anchor.session, 1.0),
-                    *([] if left is None else [left])]
+        def record(*given):
+            anchors, given = given[:len(fragments)], list(given[len(fragments):])
+            moved = []
+            for f, anchor in zip(fragments, anchors):
+                n = len(self.recipe.vectors[f].shapes)
+                moved.append(anchor - self.recipe.vectors[f].record_join(given[:n]))
+                given = given[n:]
+            losses, errors = given[:loops], given[loops:]
+            if errors:
+                moved = [way + error for way, error in zip(moved, errors)]
+            coded = [compress.encode(kind, way) for way in moved]
+            return [*(array for payload, _ in coded for array in payload),
+                    concatenate(losses) if loops > 1 else losses[0] * rules.constant(losses[0].session, 1.0),
+                    *(left for _, left in coded if left is not None)]
         return record
 
     def _change(self, fragment):
@@ -365,7 +373,7 @@ class Island:
         last = np.arange(steps * micro) % micro == micro - 1
         tokens, kind = (program.batch, program.length), self.recipe.tokens
         return steps * micro, [stacked(window.inputs[first:end], tokens, kind), stacked(window.targets[first:end], tokens, kind),
-                               stacked(numbers, (8,), np.float32), stacked(last, (), np.bool_)]
+                               stacked(numbers, numbers.shape[1:], np.float32), stacked(last, (), np.bool_)]
 
     def _repeat(self, window, first, end):
         """Runs these steps as one loop; the tensor of losses, and how many there are."""
@@ -409,17 +417,23 @@ class Island:
         return loops if first == steps else [*loops, self._repeat(window, first, steps)]
 
     def _send(self, window, loops):
-        """Starts packing and sending the losses and the gradient: the loop that brings them, and (array, type) for each."""
-        f, part = window.fragment, self.recipe.parts[window.fragment]
-        given = [self._anchors[f], *(self._parameters[i] for i in part), *(losses for losses, _ in loops)]
-        error = [] if self._errors[f] is None else [self._errors[f]]
-        name = f"pack {f} of {[losses.shape for losses, _ in loops]}"
-        brought = 2 if self.recipe.experiment.compression in ("none", "bf16") else 3
-        sending, made = self._function(name, self._pack(f, len(loops)), given + error).repeat(
-            given + error, 1, [brought] if error else [], [len(given)] if error else [], list(range(brought)), [], -1)
-        if error:
-            self._errors[f] = made[brought]
+        """Starts packing and sending the losses and the gradients: the loop that brings them, and (array, type) for each."""
+        fragments = window.fragments
+        given = [*(self._anchors[f] for f in fragments), *(self._parameters[i] for f in fragments for i in self.recipe.parts[f]),
+                 *(losses for losses, _ in loops)]
+        errors = [self._errors[f] for f in fragments if self._errors[f] is not None]
+        name = f"pack {fragments} of {[losses.shape for losses, _ in loops]}"
+        brought = len(fragments) * self._arrays() + 1
+        back, at = list(range(brought, brought + len(errors))), list(range(len(given), len(given) + len(errors)))
+        sending, made = self._function(name, self._pack(fragments, len(loops)), given + errors).repeat(
+            given + errors, 1, back, at, list(range(brought)), [], -1)
+        for f, left in zip(fragments, made[brought:] if errors else ()):
+            self._errors[f] = left
         return sending, [(array_like(tensor), tensor.dtype) for tensor in made[:brought]]
+
+    def _arrays(self):
+        """Of how many arrays an encoded gradient is."""
+        return 1 if self.recipe.experiment.compression in ("none", "bf16") else 2
 
     def _begin_next(self):
         """The first steps of the next window, if it is there and its update comes later: while what this one brings is on
@@ -445,11 +459,13 @@ class Island:
         *payload, losses = (numbers_of(array, dtype) for array, dtype in brought)
         ends = np.cumsum([len(losses) for losses, _ in loops])
         found = np.concatenate([part[:rounds] for part, (_, rounds) in zip(np.split(losses, ends), loops)])
-        up = compress.payload_bytes(self.recipe.experiment.compression, self.recipe.vectors[window.fragment].size)
+        each = self._arrays()
+        payloads = {f: payload[k * each:(k + 1) * each] for k, f in enumerate(window.fragments)}
+        up = sum(compress.payload_bytes(self.recipe.experiment.compression, self.recipe.vectors[f].size) for f in window.fragments)
         up += sum(array.nbytes for key, array in (state or {}).items() if key != "taken")
         down = sum(array.nbytes for update in window.updates for given in update.vectors.values()
                    for array in (given if isinstance(given, list) else [given]))
-        return Report(found.reshape(-1, self.recipe.micro).mean(1), payload, seconds, busy or seconds, up, down, state)
+        return Report(found.reshape(-1, self.recipe.micro).mean(1), payloads, seconds, busy or seconds, up, down, state)
 
     def _state(self):
         """All that it has to begin with again, arrays and `taken`."""

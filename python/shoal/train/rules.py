@@ -36,11 +36,12 @@ def rates(experiment, first, span, steps):
 
 
 def adam_numbers(experiment, taken, lrs):
-    """What the operation `adam` takes at each step, float32 [steps, 8]: after `taken` steps, with these rates."""
+    """What `adamw` takes at each step, float32 [steps, 9]: after `taken` steps, with these rates. The first 8 are those of the operation
+    `adam`."""
     beta1, beta2 = experiment.betas
     rows = [(1 - lr * experiment.weight_decay, beta1, 1 - beta1, beta2, 1 - beta2, 1 / math.sqrt(1 - beta2 ** step),
-             experiment.eps, lr / (1 - beta1 ** step)) for step, lr in enumerate(lrs, taken + 1)]
-    return np.array(rows, np.float32).reshape(len(lrs), 8)
+             experiment.eps, lr / (1 - beta1 ** step), 1 / (1 - beta1 ** step)) for step, lr in enumerate(lrs, taken + 1)]
+    return np.array(rows, np.float32).reshape(len(lrs), 9)
 
 
 def constant(session, value, dtype="float32"):
@@ -63,18 +64,41 @@ def clipped(gradients, most):
     return [gradient * factor for gradient in gradients]
 
 
-def adamw(parameters, gradients, means, squares, numbers):
-    """Records a step: (parameters, means, squares), lists of float32."""
-    made = [_shoal.apply(p.session, "adam", (p, g, m, v, numbers), {}, 3)
-            for p, g, m, v in zip(parameters, gradients, means, squares)]
+def adamw(parameters, gradients, means, squares, numbers, variance_weight=1.0):
+    """Records a step: (parameters, means, squares), lists of float32.
+
+    AdamW (Loshchilov and Hutter, 2019) divides by the root of the gradient's mean square v, which is the square of its mean m and its
+    variance v - m^2. Batches that are n times as large have 1/n of the variance; so has what n islands average. With a weight w
+    of 1/n the step is the one that AdamW takes of such batches, estimated from one island's own:
+
+        p' = keep p - lr m / (sqrt(v - (1 - w) max(v - m^2, 0)) + epsilon)      m and v without their bias towards 0
+
+    A weight of 1 is AdamW. No step is longer than AdamW's longest: the root is at least |m|, or that of v.
+    """
+    rows = list(zip(parameters, gradients, means, squares))
+    if variance_weight == 1:
+        numbers = numbers[:8]
+        made = [_shoal.apply(p.session, "adam", (p, g, m, v, numbers), {}, 3) for p, g, m, v in rows]
+    else:
+        made = [_weighted(p, g, m, v, numbers, variance_weight) for p, g, m, v in rows]
     return tuple([row[i] for row in made] for i in range(3))
+
+
+def _weighted(p, g, m, v, numbers, variance_weight):
+    keep, beta1, rest1, beta2, rest2, root, epsilon, rate, unbias = (numbers[i] for i in range(9))
+    m, v = m * beta1 + g * rest1, v * beta2 + g * g * rest2
+    mean, square = m * unbias, v * (root * root)
+    variance = (square - mean * mean).maximum(constant(p.session, 0.0))
+    square = square - variance * constant(p.session, 1 - variance_weight)
+    return p * keep - m * rate / (square.sqrt() + epsilon), m, v
 
 
 def farthest(experiment, islands, most, tau):
     """How far AdamW can move a number in the steps of a round at all, from parameters of at most this size: what is said to have
     moved farther is no gradient. tau: steps of a round, the longest that still counts. Infinite where the betas allow any step.
 
-    By Cauchy and Schwarz |m| / sqrt(v) has a bound, whatever the gradients are, if beta1^2 < beta2: 7.3 for the usual betas. An
+    By Cauchy and Schwarz |m| / sqrt(v) has a bound, whatever the gradients are, if beta1^2 < beta2: 7.3 for the usual betas. It is
+    above 1, and therefore that of any `variance_weight`. An
     island takes the steps of all islands at most; 4 is for rounds of more islands before, and for what compression kept. With overlap, a part alpha
     of the way stays each time.
     """

@@ -415,17 +415,24 @@ class Shepherd:
 
     def _send(self, islands, counts, number):
         """Windows of round `number`, to which updates are to be given: {island: lease}, of those for which there are data."""
-        e, leases = self.experiment, {}
+        e = self.experiment
         keep = self.checkpoints is not None and (number + 1) % max(1, e.checkpoint_every) == 0
         batch = self.program.batch * self.recipe.micro
-        for i, (island, steps) in enumerate(zip(islands, counts)):
-            lease = self.data.take(number, i, len(islands), steps, batch, self.program.length)
-            if len(lease.inputs):
-                leases[island] = lease
-                lrs = rules.rates(e, number * self.recipe.span, self.recipe.span, len(lease.inputs))
-                ahead = e.overlap > 0 and -1 not in island.versions
-                island.send(Window(lease.inputs, lease.targets, lrs, number % e.fragments, keep, ahead))
+        leases = {island: self.data.take(number, i, len(islands), steps, batch, self.program.length)
+                  for i, (island, steps) in enumerate(zip(islands, counts))}
+        leases = {island: lease for island, lease in leases.items() if len(lease.inputs)}
+        fragments = self._exchanged(number)
+        for island, lease in leases.items():
+            lrs = rules.rates(e, number * self.recipe.span, self.recipe.span, len(lease.inputs))
+            ahead = e.overlap > 0 and -1 not in island.versions
+            island.send(Window(lease.inputs, lease.targets, lrs, fragments, keep, ahead))
         return leases
+
+    def _exchanged(self, number):
+        """The fragments that round `number` exchanges: the next one, and all after the last steps, which would count for the last
+        fragment only."""
+        n, last = self.experiment.fragments, self.data.taken or not self._is_left(number + 1 - self.round)
+        return list(range(n)) if last else [number % n]
 
     def _give(self, islands):
         """To the windows that were sent last: what each island has to have."""
@@ -472,7 +479,7 @@ class Shepherd:
         leases = self._begin_round()
         if not leases and not self._cut_off:
             return
-        fragment, before = self.round % self.experiment.fragments, self.round
+        before = self.round
         if self.experiment.overlap and not self._cut_off and self._goes_on(rounds=1):
             islands = sorted(leases, key=lambda island: island.index)
             self._ahead = self._send(islands, self._divide(islands), self.round + 1)
@@ -480,7 +487,7 @@ class Shepherd:
         if self._cut_off:
             self._go_back(leases)
             return
-        self._close_round(fragment, leases, reports, time.monotonic() - began)
+        self._close_round(leases, reports, time.monotonic() - began)
         stay = {island for island, _ in reports} if self.round > before else set()
         self._drop(self._ahead, [island for island in self._ahead if island not in stay or island.index not in self._islands
                                  or not island.windows])  # it has answered already: a second `stop` has dropped it
@@ -512,16 +519,19 @@ class Shepherd:
                                f"{self.round} goes on without it")
         return sorted(reports.items(), key=lambda item: item[0].index)
 
-    def _accepted(self, reports, fragment, islands):
-        """[(island, report, gradient)] of those that AdamW can have come to."""
-        kind, good, sent = self.experiment.compression, [], self._sent[fragment]
-        limit = rules.farthest(self.experiment, islands, float(np.abs(sent).max(initial=0)), self._longest)
+    def _accepted(self, reports, islands):
+        """[(island, report, {fragment: gradient})] of those that AdamW can have come to."""
+        kind, good, limits = self.experiment.compression, [], {}
         for island, report in reports:
-            gradient = compress.decode(kind, report.payload)
-            finite = np.isfinite(gradient).all() and np.isfinite(report.losses).all()
-            most = float(np.abs(gradient).max(initial=0))
+            gradients = {f: compress.decode(kind, payload) for f, payload in report.payloads.items()}
+            for f in gradients.keys() - limits.keys():
+                limits[f] = rules.farthest(self.experiment, islands, float(np.abs(self._sent[f]).max(initial=0)), self._longest)
+            finite = all(np.isfinite(numbers).all() for numbers in (report.losses, *gradients.values()))
+            farthest = {f: float(np.abs(gradient).max(initial=0)) for f, gradient in gradients.items()}
+            f = max(farthest, key=lambda f: farthest[f] / limits[f])
+            most, limit = farthest[f], limits[f]
             if finite and most <= limit:
-                good.append((island, report, gradient))
+                good.append((island, report, gradients))
                 self._failures.pop(island.place, None)
                 continue
             what = f"moves a number by {most:.3g}, and AdamW can by {limit:.3g}" if finite else "has numbers that are not finite"
@@ -544,8 +554,8 @@ class Shepherd:
             return f"an outer_learning_rate of at most 1, where it is {e.outer_learning_rate},"
         return f"a learning_rate below {e.learning_rate}"
 
-    def _close_round(self, fragment, leases, reports, seconds):
-        good = self._accepted(reports, fragment, len(leases))
+    def _close_round(self, leases, reports, seconds):
+        good = self._accepted(reports, len(leases))
         used = {island: report for island, report, _ in good}
         for island, lease in leases.items():
             self.data.done(lease, len(used[island].losses) if island in used else 0)
@@ -554,12 +564,15 @@ class Shepherd:
                 island.versions = [-1] * self.experiment.fragments
             return
         steps = [len(report.losses) for _, report, _ in good]
-        gradient = rules.average([g for _, _, g in good], steps)
-        self.outers[fragment].step(self.theta[fragment], gradient)
+        fragments = sorted({f for _, _, gradients in good for f in gradients})
+        for f in fragments:  # who came while the data ended may bring more of them than the others
+            brought = [(gradients[f], n) for (_, _, gradients), n in zip(good, steps) if f in gradients]
+            self.outers[f].step(self.theta[f], rules.average(*zip(*brought)))
         self.loss = float(sum(float(r.losses.mean()) * n for (_, r, _), n in zip(good, steps)) / sum(steps))
         self.round += 1
         self._longest = max(float(self.experiment.tau), self._longest * self.experiment.nesterov_momentum)
-        self._versions[fragment] = self.round
+        for f in fragments:
+            self._versions[f] = self.round
         for saved in self._saved.values():  # who comes back later begins from the parameters of then
             saved.pop("parameters", None)
         for island in self._islands.values():
