@@ -208,15 +208,16 @@ def slow_down(pool):
 EXCHANGES = {
     "tau20": {"tau": 20},
     "tau100": {"tau": 100, "compression": "int8", "nesterov_momentum": 0.8},
-    "tau500": {"tau": 500, "compression": "int4", "nesterov_momentum": 0.5},
-    "fragments": {"tau": 2000, "compression": "int4", "fragments": 4, "overlap": 20, "nesterov_momentum": 0.0, "outer_learning_rate": 1.0},
+    "tau500": {"tau": 500, "compression": "int4", "nesterov_momentum": 0.5, "outer_learning_rate": 0.9, "variance_weight": 1 / 16},
+    "fragments": {"tau": 2000, "compression": "int4", "fragments": 4, "overlap": 20, "alpha": 0.0, "nesterov_momentum": 0.5,
+                  "outer_learning_rate": 1.0, "variance_weight": 1 / 16},
 }
 ALONE = {"tau": 100, "outer_learning_rate": 1.0, "nesterov_momentum": 0.0}  # one island that goes on from where it is: AdamW
 
 
 def exchanges():
     """A GPT on the Jargon File by 4 workers of unlike speed, tau 20 to 2000, against one worker of 4 times the batch; and the bytes."""
-    first, steps, rows = lib.scaled(2400), lib.scaled(4000) // 20 * 20, []
+    first, steps, rows = lib.scaled(2400), lib.scaled(20_000) // 20 * 20, []
     with made(BATCH, 4 * BATCH) as (folder, count):
         def trained(name, workers, batch, **settings):
             if name != "first":
@@ -225,7 +226,7 @@ def exchanges():
                 if workers > 1:
                     slow_down(pool)
                 training = Training(folder, name, batch, "--hub", pool.address, "--resume", workers=workers, checkpoint_every=1_000_000,
-                                    **settings).end(600)
+                                    **settings).end(1200)
             return training.loss(), training
         # Training begins on one worker: what islands meet then is a model that knows something already.
         begun, _ = trained("first", 1, 4 * BATCH, outer_loop_steps=first // 100, schedule="constant", **ALONE)
