@@ -12,13 +12,16 @@ WORDS = 17
 
 class Data:
     """Tokens that follow from round and island; what was given back is counted."""
-    vocabulary, epoch, exhausted, taken = WORDS, 0.0, False, False
+    vocabulary, epoch, exhausted = WORDS, 0.0, False
 
     def __init__(self, words=WORDS, seed=0):
         self.words, self.seed, self.seen, self.back, self.position = words, seed, 0, 0, 0
 
     def bind(self, length, batch):
         pass
+
+    def left(self, batch):
+        return 1 << 40
 
     def take(self, round, island, islands, steps, batch, length):
         tokens = np.random.default_rng([self.seed, round, island]).integers(0, self.words, (steps, batch, length + 1))

@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 
 import shoal
-from islands import Data, Kept, Told, settings
+from islands import WORDS, Data, Kept, Told, settings
 from shoal.errors import ClosedError
+from shoal.train import data as train_data
 from shoal.train import model
 from shoal.train.island import Island, Recipe, Update, Window
 from shoal.train.shepherd import Shepherd
+from shoal.train.tokens import open_tokens
 from train_model import BATCH, LENGTH, TEXT
 from train_test import Inner, losses_of
 
@@ -213,6 +215,52 @@ def test_who_is_closed_between_windows(monkeypatch):
     go.set()
     island._thread.join(60)
     assert not island._thread.is_alive()
+
+
+def test_a_number_taken_over(monkeypatch):
+    """Who dies in a window that was sent ahead is not waited for, also where another has its number by then."""
+    shoal.init(workers=1)
+    run, told, windows = Island._run, Told(), []
+
+    def die(self, window):
+        if self.index == 0:
+            windows.append(window)
+            if len(windows) == 2:
+                raise ClosedError("its worker has died")
+        elif not told.of("round"):
+            told.wait("lost")
+            told.wait("joined", 3)
+        return run(self, window)
+    monkeypatch.setattr(Island, "_run", die)
+    shepherd = Shepherd(settings(workers=2, outer_loop_steps=3, overlap=2, quorum=1.0), model=TEXT, data=Data(), monitor=told)
+    ends = [threading.Timer(seconds, shepherd.stop) for seconds in (40, 45)]  # the second one at once
+    for timer in ends:
+        timer.start()
+    assert shepherd.run()["rounds"] == 3 and not told.of("message")
+    for timer in ends:
+        timer.cancel()
+
+
+@pytest.mark.parametrize("size", [200, 700, 1000, 1003, 1990, 2500])
+@pytest.mark.parametrize("overlap", [0, 2])
+def test_data_that_end(tmp_path, monkeypatch, size, overlap):
+    """The last steps are everybody's, and after these all fragments are exchanged; what is too little for all changes one."""
+    shoal.init(workers=1)
+    (tmp_path / "text").write_bytes(bytes(np.random.default_rng(0).integers(0, WORDS, size).astype(np.uint8)))
+    told, sent, send = Told(), [], Island.send
+
+    def sending(self, window):
+        sent.append((self.index, len(window.fragments)))
+        send(self, window)
+    monkeypatch.setattr(Island, "send", sending)
+    data = train_data.Data(open_tokens(tmp_path / "text"))
+    e = settings(workers=3, fragments=3, tau=15, overlap=overlap, outer_loop_steps=1000, max_epochs=1.0)
+    Shepherd(e, model=TEXT, data=data, monitor=told).run()
+    rounds = [event["islands"] for event in told.of("round")]
+    assert data.left(1) < BATCH and sum(row["steps"] for row in sum(rounds, [])) == data.count // BATCH
+    if data.count // BATCH >= 3:
+        assert sorted(sent)[-1][1] == 3 and sorted(index for index, parts in sent if parts == 3) == [0, 1, 2]
+    assert all(len(islands) == 3 for islands in rounds[:-1])
 
 
 def test_stopped_twice_while_one_waits(monkeypatch):

@@ -135,8 +135,10 @@ def streaming(e, theta, islands, parts):
         losses.append([found for found, _ in came])
         for i in parts[f] if r + 1 < len(leases) else range(len(theta)):  # after the last steps all are exchanged
             gradient = sum(moved[i] / np.float32(islands) for _, moved in came)
-            velocity[i] = np.float32(e.nesterov_momentum) * velocity[i] + gradient
-            theta[i] = theta[i] - np.float32(e.outer_learning_rate) * (gradient + np.float32(e.nesterov_momentum) * velocity[i])
+            if i in parts[f]:
+                velocity[i] = np.float32(e.nesterov_momentum) * velocity[i] + gradient
+                gradient = np.float32(e.outer_learning_rate) * (gradient + np.float32(e.nesterov_momentum) * velocity[i])
+            theta[i] = theta[i] - gradient
         arrived = f, [theta[i].copy() for i in parts[f]]
     return np.array(losses), theta
 
@@ -211,6 +213,21 @@ def test_one_island(clip, schedule, weight):
     for name, got, array in zip(SHAPES, shepherd.parameters(), theta):
         np.testing.assert_allclose(got, array, rtol=1e-6, atol=1e-6, err_msg=name)
     assert result["rounds"] == 2 and result["tokens"] == 10 * BATCH * LENGTH and not result["stopped"]
+
+
+def test_little_of_the_variance():
+    """A weight that is next to nothing, and a mean square that is infinite: no step is longer than the rate, and none is NaN."""
+    shoal.init(workers=1)
+    e = settings(weight_decay=0.0, eps=1e-12)
+    gradients = {1e-9: np.random.default_rng(1).standard_normal((200, 64)).astype(np.float32) / 10, 0.25: np.float32([[3e19], [1e-3], [1e-3]])}
+    for weight, rows in gradients.items():
+        numbers = rules.adam_numbers(e, 0, [1.0] * len(rows))
+        p, m, v = ([shoal.zeros(rows.shape[1])] for _ in range(3))
+        for gradient, given in zip(rows, numbers):
+            before = p[0].numpy()
+            with shoal.no_grad():
+                p, m, v = rules.adamw(p, [shoal.tensor(gradient)], m, v, shoal.tensor(given), weight)
+            assert np.abs(p[0].numpy() - before).max() <= 1.1, (weight, before, p[0].numpy())
 
 
 def test_three_islands(three):

@@ -74,14 +74,13 @@ class Data:
         return self._seen / self.count if self.count else 0.0
 
     @property
-    def taken(self):
-        """Whether all of all epochs is handed out or seen; at the end fewer sequences than a batch may be left over."""
-        return self.limit is not None and self._available() < self._batch
-
-    @property
     def exhausted(self):
-        """Whether all of all epochs has been seen."""
-        return self.taken and not self._open
+        """Whether all of all epochs has been seen; at the end fewer sequences than a batch may be left over."""
+        return self.limit is not None and not self._open and self._available() < self._batch
+
+    def left(self, batch):
+        """How many steps of so many sequences are free to be taken."""
+        return self._available() // batch
 
     def bind(self, length, batch):
         """Says how long sequences are, and how many make a batch. InvalidError if the data are too few for one, or if sequences have

@@ -88,8 +88,8 @@ def _weighted(p, g, m, v, numbers, variance_weight):
     keep, beta1, rest1, beta2, rest2, root, epsilon, rate, unbias = (numbers[i] for i in range(9))
     m, v = m * beta1 + g * rest1, v * beta2 + g * g * rest2
     mean, square = m * unbias, v * (root * root)
-    variance = (square - mean * mean).maximum(constant(p.session, 0.0))
-    square = square - variance * constant(p.session, 1 - variance_weight)
+    # The same as in `adamw`, without a difference: that would be 0 where the weight is tiny, and NaN where v is infinite.
+    square = square * constant(p.session, variance_weight) + (mean * mean).minimum(square) * constant(p.session, 1 - variance_weight)
     return p * keep - m * rate / (square.sqrt() + epsilon), m, v
 
 

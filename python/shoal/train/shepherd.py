@@ -418,21 +418,20 @@ class Shepherd:
         e = self.experiment
         keep = self.checkpoints is not None and (number + 1) % max(1, e.checkpoint_every) == 0
         batch = self.program.batch * self.recipe.micro
+        left = self.data.left(batch)
+        if len(counts) <= left < sum(counts):  # the data end: all take part in their last steps
+            counts = rules.shares(left, counts)
         leases = {island: self.data.take(number, i, len(islands), steps, batch, self.program.length)
                   for i, (island, steps) in enumerate(zip(islands, counts))}
         leases = {island: lease for island, lease in leases.items() if len(lease.inputs)}
-        fragments = self._exchanged(number)
+        # After the last steps of all, all fragments are exchanged: these steps would count for the one in turn only.
+        last = self.data.left(batch) < len(islands) or not self._is_left(number + 1 - self.round)
+        fragments = list(range(e.fragments)) if last and len(leases) == len(islands) else [number % e.fragments]
         for island, lease in leases.items():
             lrs = rules.rates(e, number * self.recipe.span, self.recipe.span, len(lease.inputs))
             ahead = e.overlap > 0 and -1 not in island.versions
             island.send(Window(lease.inputs, lease.targets, lrs, fragments, keep, ahead))
         return leases
-
-    def _exchanged(self, number):
-        """The fragments that round `number` exchanges: the next one, and all after the last steps, which would count for the last
-        fragment only."""
-        n, last = self.experiment.fragments, self.data.taken or not self._is_left(number + 1 - self.round)
-        return list(range(n)) if last else [number % n]
 
     def _give(self, islands):
         """To the windows that were sent last: what each island has to have."""
@@ -489,7 +488,7 @@ class Shepherd:
             return
         self._close_round(leases, reports, time.monotonic() - began)
         stay = {island for island, _ in reports} if self.round > before else set()
-        self._drop(self._ahead, [island for island in self._ahead if island not in stay or island.index not in self._islands
+        self._drop(self._ahead, [island for island in self._ahead if island not in stay or self._islands.get(island.index) is not island
                                  or not island.windows])  # it has answered already: a second `stop` has dropped it
 
     def _collect(self, leases):
@@ -564,10 +563,14 @@ class Shepherd:
                 island.versions = [-1] * self.experiment.fragments
             return
         steps = [len(report.losses) for _, report, _ in good]
-        fragments = sorted({f for _, _, gradients in good for f in gradients})
-        for f in fragments:  # who came while the data ended may bring more of them than the others
-            brought = [(gradients[f], n) for (_, _, gradients), n in zip(good, steps) if f in gradients]
-            self.outers[f].step(self.theta[f], rules.average(*zip(*brought)))
+        fragments = set.intersection(*(set(gradients) for _, _, gradients in good))
+        turn = self.round % self.experiment.fragments
+        for f in sorted(fragments):
+            gradient = rules.average([gradients[f] for _, _, gradients in good], steps)
+            if f == turn:
+                self.outers[f].step(self.theta[f], gradient)
+            else:  # after the last steps: what islands have come to since, of which momentum is not meant to make more
+                self.theta[f] -= gradient
         self.loss = float(sum(float(r.losses.mean()) * n for (_, r, _), n in zip(good, steps)) / sum(steps))
         self.round += 1
         self._longest = max(float(self.experiment.tau), self._longest * self.experiment.nesterov_momentum)
