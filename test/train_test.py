@@ -65,7 +65,6 @@ class Inner:
                 self.weighted(before)
         return np.array(losses), [a - numpy_of(b) for a, b in zip(theta, self.parameters)]
 
-
     def weighted(self, before):
         """The step again from where it began, with the means as AdamW has them, and less of the variance."""
         e, lr = self.e, self.optimizer.param_groups[0]["lr"]
@@ -218,10 +217,9 @@ def test_one_island(clip, schedule, weight):
 def test_little_of_the_variance():
     """A weight that is next to nothing, and a mean square that is infinite: no step is longer than the rate, and none is NaN."""
     shoal.init(workers=1)
-    e = settings(weight_decay=0.0, eps=1e-12)
     gradients = {1e-9: np.random.default_rng(1).standard_normal((200, 64)).astype(np.float32) / 10, 0.25: np.float32([[3e19], [1e-3], [1e-3]])}
     for weight, rows in gradients.items():
-        numbers = rules.adam_numbers(e, 0, [1.0] * len(rows))
+        numbers = rules.adam_numbers(settings(weight_decay=0.0, eps=1e-12, variance_weight=weight), 0, [1.0] * len(rows))
         p, m, v = ([shoal.zeros(rows.shape[1])] for _ in range(3))
         for gradient, given in zip(rows, numbers):
             before = p[0].numpy()

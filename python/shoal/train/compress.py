@@ -28,6 +28,11 @@ def payload_bytes(kind, size):
             "int4": size // 2 + 4 * (size // BLOCK)}[kind]
 
 
+def arrays_of(kind):
+    """Of how many arrays an encoded vector is."""
+    return 2 if kind in _MOST else 1
+
+
 def encode(kind, x):
     """Records what a float32 vector of whole blocks becomes: (list of tensors, what is left out or None)."""
     if kind == "none":

@@ -423,17 +423,13 @@ class Island:
                  *(losses for losses, _ in loops)]
         errors = [self._errors[f] for f in fragments if self._errors[f] is not None]
         name = f"pack {fragments} of {[losses.shape for losses, _ in loops]}"
-        brought = len(fragments) * self._arrays() + 1
+        brought = len(fragments) * compress.arrays_of(self.recipe.experiment.compression) + 1
         back, at = list(range(brought, brought + len(errors))), list(range(len(given), len(given) + len(errors)))
         sending, made = self._function(name, self._pack(fragments, len(loops)), given + errors).repeat(
             given + errors, 1, back, at, list(range(brought)), [], -1)
         for f, left in zip(fragments, made[brought:] if errors else ()):
             self._errors[f] = left
         return sending, [(array_like(tensor), tensor.dtype) for tensor in made[:brought]]
-
-    def _arrays(self):
-        """Of how many arrays an encoded gradient is."""
-        return 1 if self.recipe.experiment.compression in ("none", "bf16") else 2
 
     def _begin_next(self):
         """The first steps of the next window, if it is there and its update comes later: while what this one brings is on
@@ -459,9 +455,10 @@ class Island:
         *payload, losses = (numbers_of(array, dtype) for array, dtype in brought)
         ends = np.cumsum([len(losses) for losses, _ in loops])
         found = np.concatenate([part[:rounds] for part, (_, rounds) in zip(np.split(losses, ends), loops)])
-        each = self._arrays()
+        kind = self.recipe.experiment.compression
+        each = compress.arrays_of(kind)
         payloads = {f: payload[k * each:(k + 1) * each] for k, f in enumerate(window.fragments)}
-        up = sum(compress.payload_bytes(self.recipe.experiment.compression, self.recipe.vectors[f].size) for f in window.fragments)
+        up = sum(compress.payload_bytes(kind, self.recipe.vectors[f].size) for f in window.fragments)
         up += sum(array.nbytes for key, array in (state or {}).items() if key != "taken")
         down = sum(array.nbytes for update in window.updates for given in update.vectors.values()
                    for array in (given if isinstance(given, list) else [given]))

@@ -36,12 +36,13 @@ def rates(experiment, first, span, steps):
 
 
 def adam_numbers(experiment, taken, lrs):
-    """What `adamw` takes at each step, float32 [steps, 9]: after `taken` steps, with these rates. The first 8 are those of the operation
-    `adam`."""
+    """What `adamw` takes at each step, float32 [steps, 8]: after `taken` steps, with these rates. A ninth number where the weight of
+    the variance is below 1."""
     beta1, beta2 = experiment.betas
     rows = [(1 - lr * experiment.weight_decay, beta1, 1 - beta1, beta2, 1 - beta2, 1 / math.sqrt(1 - beta2 ** step),
              experiment.eps, lr / (1 - beta1 ** step), 1 / (1 - beta1 ** step)) for step, lr in enumerate(lrs, taken + 1)]
-    return np.array(rows, np.float32).reshape(len(lrs), 9)
+    numbers = np.array(rows, np.float32).reshape(len(lrs), 9)
+    return numbers if experiment.variance_weight < 1 else numbers[:, :8]
 
 
 def constant(session, value, dtype="float32"):
@@ -77,19 +78,20 @@ def adamw(parameters, gradients, means, squares, numbers, variance_weight=1.0):
     """
     rows = list(zip(parameters, gradients, means, squares))
     if variance_weight == 1:
-        numbers = numbers[:8]
         made = [_shoal.apply(p.session, "adam", (p, g, m, v, numbers), {}, 3) for p, g, m, v in rows]
     else:
-        made = [_weighted(p, g, m, v, numbers, variance_weight) for p, g, m, v in rows]
+        numbers = [numbers[i] for i in range(9)]
+        weights = [constant(numbers[0].session, weight) for weight in (variance_weight, 1 - variance_weight)]
+        made = [_weighted(p, g, m, v, numbers, weights) for p, g, m, v in rows]
     return tuple([row[i] for row in made] for i in range(3))
 
 
-def _weighted(p, g, m, v, numbers, variance_weight):
-    keep, beta1, rest1, beta2, rest2, root, epsilon, rate, unbias = (numbers[i] for i in range(9))
+def _weighted(p, g, m, v, numbers, weights):
+    keep, beta1, rest1, beta2, rest2, root, epsilon, rate, unbias = numbers
     m, v = m * beta1 + g * rest1, v * beta2 + g * g * rest2
     mean, square = m * unbias, v * (root * root)
     # The same as in `adamw`, without a difference: that would be 0 where the weight is tiny, and NaN where v is infinite.
-    square = square * constant(p.session, variance_weight) + (mean * mean).minimum(square) * constant(p.session, 1 - variance_weight)
+    square = square * weights[0] + (mean * mean).minimum(square) * weights[1]
     return p * keep - m * rate / (square.sqrt() + epsilon), m, v
 
 
