@@ -343,7 +343,10 @@ def test_killed_and_resumed(two, tmp_path, compression, fragments, overlap):
 # ---- unequal workers ----
 
 def test_unequal_workers_take_unequal_steps(two):
-    """Steps follow the tokens per second of the round before; their sum is tau for each; and all weigh by tokens."""
+    """Steps follow the tokens per second of the round before; their sum is tau for each; and all weigh by tokens.
+
+    Where the machine does much else, the slow one may be left out of a round: that one tells nothing of steps.
+    """
     tau = long_window(0.3)
     told, kept, over = Told(), Kept(), threading.Event()
     slow = paused(two.worker(1), over)
@@ -355,7 +358,9 @@ def test_unequal_workers_take_unequal_steps(two):
         over.set()
         slow.join()
     steps = [[row["steps"] for row in event["islands"]] for event in told.of("round")]
-    assert steps[0] == [tau, tau] and all(sum(row) == 2 * tau for row in steps), steps
-    assert min(row[1] for row in steps[1:]) < 0.8 * tau, steps  # on a machine that does much else one round may tell little
-    assert [state["counts"] for _, _, state in kept.all[:-1]] == steps[1:]
+    both = [row for row in steps[1:] if len(row) == 2]
+    assert steps[0] == [tau, tau] and len(both) >= 5 and all(sum(row) == 2 * tau for row in both), steps
+    assert min(row[1] for row in both) < 0.8 * tau, steps  # on a machine that does much else one round may tell little
+    planned = [state["counts"] for _, _, state in kept.all[:-1]]
+    assert all(counts == row for counts, row in zip(planned, steps[1:], strict=True) if len(row) == 2), (planned, steps)
     print(f"steps of a worker and of one that is stopped three quarters of the time: {steps}")

@@ -72,9 +72,15 @@ static void reduce_product(maker *m, const graph_backward *b, const int64_t *axe
     }
 }
 
+/* The sum of those gradients whose results are the initial value. */
+static uint32_t sum_of_initial(maker *m, const graph_backward *b, uint32_t g) {
+    uint32_t y = b->outputs[0], initial = spread(m, b->inputs[1], type_of(m, y), NULL);
+    return sum_of_all(m, choose(m, compare(m, "EQ", y, initial), g, like(m, g, 0)));
+}
+
 /* Equal elements that are the largest share the gradient, and leave nothing to an initial value
- * that equals them: how often that takes part is open. Where it is larger still, none is; dividing
- * by nothing would reach second gradients. */
+ * that equals them: how often that takes part is open. Where it is larger still, none is, and all
+ * is its own; dividing by nothing would reach second gradients. */
 static void reduce_extreme(maker *m, const graph_backward *b, const int64_t *axes, uint32_t n) {
     const shoal_type *shape = &b->call->inputs[0];
     uint32_t x = b->inputs[0];
@@ -83,7 +89,11 @@ static void reduce_extreme(maker *m, const graph_backward *b, const int64_t *axe
     if (m->status) return;
     uint32_t share =
         two(m, GRAPH_DIVIDE, b->seeds[0], two(m, GRAPH_MAXIMUM, count, like(m, count, 1)));
-    b->gradients[0] = choose(m, hit, spread_over(m, share, shape, axes, n), like(m, x, 0));
+    if (b->wanted[0])
+        b->gradients[0] = choose(m, hit, spread_over(m, share, shape, axes, n), like(m, x, 0));
+    if (!b->wanted[1]) return;
+    uint32_t g = b->seeds[0], any = compare(m, "GT", count, like(m, count, 0));
+    b->gradients[1] = sum_of_initial(m, b, choose(m, any, like(m, g, 0), g));
 }
 
 GRADIENT(reduce) {
@@ -97,7 +107,7 @@ GRADIENT(reduce) {
         if (b->wanted[1]) b->gradients[1] = sum_of_all(&m, b->seeds[0]);
     } else if (op == GRAPH_MULTIPLY) {
         reduce_product(&m, b, axes, n);
-    } else if ((op == GRAPH_MAXIMUM || op == GRAPH_MINIMUM) && !b->wanted[1]) {
+    } else if (op == GRAPH_MAXIMUM || op == GRAPH_MINIMUM) {
         reduce_extreme(&m, b, axes, n);
     } else {
         return graph_gradient_of_reduction(b, axes, n);
@@ -134,16 +144,18 @@ static uint32_t cumulate_product(maker *m, const graph_backward *b, int64_t axis
     return mul(m, mul(m, product_before(m, x, axis), initial), sums);
 }
 
-/* To where the latest element lies that is the largest up to here; nowhere when that is the initial
- * value. */
-static uint32_t cumulate_extreme(maker *m, const graph_backward *b, int64_t axis) {
+/* To where the latest element lies that is the largest up to here; to the initial value where none
+ * of them is as large. */
+static void cumulate_extreme(maker *m, const graph_backward *b, int64_t axis) {
     uint32_t x = b->inputs[0], g = b->seeds[0], zero = like(m, g, 0);
     uint32_t at = numbers(m, &b->call->inputs[0], axis), none = like(m, at, -1);
     at = choose(m, compare(m, "EQ", x, b->outputs[0]), at, none);
     at = cumulated(m, GRAPH_MAXIMUM, at, axis);
     uint32_t valid = compare(m, "GE", at, like(m, at, 0));
-    return graph_add_along(m, zero, choose(m, valid, at, like(m, at, 0)), choose(m, valid, g, zero),
-                           axis);
+    if (b->wanted[0])
+        b->gradients[0] = graph_add_along(m, zero, choose(m, valid, at, like(m, at, 0)),
+                                          choose(m, valid, g, zero), axis);
+    if (b->wanted[1]) b->gradients[1] = sum_of_initial(m, b, choose(m, valid, zero, g));
 }
 
 /* The slopes of a body of two numbers, in a graph of its own. */
@@ -241,8 +253,8 @@ GRADIENT(cumulate) {
         if (b->wanted[1])
             b->gradients[1] =
                 sum_of_all(&m, mul(&m, g, cumulated(&m, GRAPH_MULTIPLY, b->inputs[0], axis)));
-    } else if ((op == GRAPH_MAXIMUM || op == GRAPH_MINIMUM) && !b->wanted[1]) {
-        b->gradients[0] = cumulate_extreme(&m, b, axis);
+    } else if (op == GRAPH_MAXIMUM || op == GRAPH_MINIMUM) {
+        cumulate_extreme(&m, b, axis);
     } else {
         cumulate_any(&m, b, axis);
     }

@@ -55,6 +55,11 @@ class Program:
         """The values that no gradient of the reference passes through."""
         return {v for node in self.graph["nodes"] if node["op"] in FLAT for v in node["outputs"]}
 
+    def chooses(self):
+        """Whether the largest or the smallest of elements is taken."""
+        return any(inner["op"] in ("maximum", "minimum") for node in self.graph["nodes"]
+                   for body in node["regions"] for inner in body["nodes"])
+
 
 class Answer:
     """What goes back."""
@@ -205,6 +210,9 @@ class Torch:
             return
         found = [names[f"v{v}"] for v in leaves]
         made = [self.numpy(x.grad) if x.grad is not None else np.zeros(x.shape) for x in found]
+        if program.chooses() and any(np.isnan(x).any() for x in made):
+            answer.none("PyTorch passes NaN on to elements of slope 0")
+            return
         answer.results("PyTorch", made, program.kinds(leaves))
 
 
