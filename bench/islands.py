@@ -204,13 +204,13 @@ def slow_down(pool):
             os.setpriority(os.PRIO_PROCESS, int(thread), os.getpriority(os.PRIO_PROCESS, 0) + nice)
 
 
-# What is trained for the figures of losses and bytes: name -> settings.
+# What is trained for the figures of losses and bytes: name -> settings, beside these.
+AVERAGED = {"outer_learning_rate": 0.9, "nesterov_momentum": 0.5, "variance_weight": 1 / 16}
 EXCHANGES = {
     "tau20": {"tau": 20},
-    "tau100": {"tau": 100, "compression": "int8", "nesterov_momentum": 0.8},
-    "tau500": {"tau": 500, "compression": "int4", "nesterov_momentum": 0.5, "outer_learning_rate": 0.9, "variance_weight": 1 / 16},
-    "fragments": {"tau": 2000, "compression": "int4", "fragments": 4, "overlap": 20, "alpha": 0.0, "nesterov_momentum": 0.5,
-                  "outer_learning_rate": 1.0, "variance_weight": 1 / 16},
+    "tau100": {"tau": 100, "compression": "int8"},
+    "tau500": {"tau": 500, "compression": "int4"},
+    "fragments": {"tau": 2000, "compression": "int4", "fragments": 4, "overlap": 20, "alpha": 0.0, "outer_learning_rate": 1.0},
 }
 ALONE = {"tau": 100, "outer_learning_rate": 1.0, "nesterov_momentum": 0.0}  # one island that goes on from where it is: AdamW
 
@@ -234,7 +234,7 @@ def exchanges():
         print(f"islands: {count} parameters, loss {begun:.4f} after {first} steps, then synchronous {peer:.4f}", flush=True)
         for name, settings in EXCHANGES.items():
             tau = min(settings["tau"], steps)
-            loss, training = trained(name, 4, BATCH, **settings | {"tau": tau, "outer_loop_steps": steps // tau})
+            loss, training = trained(name, 4, BATCH, **AVERAGED | settings | {"tau": tau, "outer_loop_steps": steps // tau})
             told = training.of("end")[0]
             # Beside the parameters that each worker is sent once, as those of any training are.
             fewer = 2 * 4 * count * steps * 4 / (told["bytes_up"] + told["bytes_down"] - training.of("round")[0]["bytes_down"])
