@@ -581,8 +581,12 @@ def convolution(n):
     back = [0] * rank
     for i, axis in enumerate(dims[2 * rank:]):
         back[axis] = i
-    return [f"F.conv{spatial}d({x}, {kernel}, None, {tuple(attrs['window_strides'])}, 0, "
-            f"{tuple(attrs['rhs_dilation'])}, {groups}).permute({back})"] + applied(n)
+    small = n.torch and n.dtype in SMALL  # which torch sums in the small type itself
+    if small:
+        x, kernel = f"{x}.float()", f"{kernel}.float()"
+    made = f"F.conv{spatial}d({x}, {kernel}, None, {tuple(attrs['window_strides'])}, 0, " \
+           f"{tuple(attrs['rhs_dilation'])}, {groups}).permute({back})"
+    return [f"{made}.to({n.named(n.dtype)})" if small else made] + applied(n)
 
 
 RULES = {op: unary for op in UNARY}
