@@ -55,8 +55,10 @@ bool make_node(maker *m, uint16_t op, const uint32_t *inputs, uint32_t n_inputs,
     for (uint16_t i = 0; i < node->n_outputs; i++) {
         const shoal_type *type = &g->values[first + i].type;
         bool large = base_type_count(type) > m->elements || type->rank > make_most_axes(m);
-        if (large && op != GRAPH_CONSTANT) fit = false;
-        room_for(m, first + i);
+        if (large && op != GRAPH_CONSTANT)
+            fit = false; /* it may be larger than memory */
+        else
+            room_for(m, first + i);
     }
     if (!fit) return false;
     hunt_must(hunt_run_node(g, node, m->at, NULL));
