@@ -88,7 +88,8 @@ static int64_t power_i(int64_t x, int64_t y) {
     if (y >= 0) return (int64_t)power_u((uint64_t)x, (uint64_t)y);
     return x == 1 ? 1 : x == -1 ? (y % 2 ? -1 : 1) : 0;
 }
-FLOATS_2(power, powf(x, y), pow(x, y))
+/* Also of signaling NaN, of which C's pow makes NaN, and which most conversions make quiet. */
+FLOATS_2(power, y == 0 || x == 1 ? 1 : powf(x, y), y == 0 || x == 1 ? 1 : pow(x, y))
 INTEGERS_2(remainder, y == 0 ? x : y == -1 ? 0 : x % y, y == 0 ? x : x % y)
 FLOATS_2(remainder, fmodf(x, y), fmod(x, y))
 FLOATS_2(atan2, atan2f(x, y), atan2(x, y))
