@@ -204,8 +204,9 @@ def slow_down(pool):
             os.setpriority(os.PRIO_PROCESS, int(thread), os.getpriority(os.PRIO_PROCESS, 0) + nice)
 
 
-# What is trained for the figures of losses and bytes: name -> settings, beside these.
+# Of islands whose changes are averaged seldom, against synchronous training (decision 213).
 AVERAGED = {"outer_learning_rate": 0.9, "nesterov_momentum": 0.5, "variance_weight": 1 / 16}
+# What is trained for the figures of losses and bytes: name -> settings, beside those.
 EXCHANGES = {
     "tau20": {"tau": 20},
     "tau100": {"tau": 100, "compression": "int8"},

@@ -86,14 +86,16 @@ static void reduce_extreme(maker *m, const graph_backward *b, const int64_t *axe
     uint32_t x = b->inputs[0];
     uint32_t hit = compare(m, "EQ", x, spread_over(m, b->outputs[0], shape, axes, n));
     uint32_t count = join_axes(m, GRAPH_ADD, convert(m, hit, shape->dtype), axes, n);
+    uint32_t g = b->seeds[0];
     if (m->status) return;
-    uint32_t share =
-        two(m, GRAPH_DIVIDE, b->seeds[0], two(m, GRAPH_MAXIMUM, count, like(m, count, 1)));
-    if (b->wanted[0])
+    if (b->wanted[0]) {
+        uint32_t share = two(m, GRAPH_DIVIDE, g, two(m, GRAPH_MAXIMUM, count, like(m, count, 1)));
         b->gradients[0] = choose(m, hit, spread_over(m, share, shape, axes, n), like(m, x, 0));
-    if (!b->wanted[1]) return;
-    uint32_t g = b->seeds[0], any = compare(m, "GT", count, like(m, count, 0));
-    b->gradients[1] = sum_of_initial(m, b, choose(m, any, like(m, g, 0), g));
+    }
+    if (b->wanted[1]) {
+        uint32_t any = compare(m, "GT", count, like(m, count, 0));
+        b->gradients[1] = sum_of_initial(m, b, choose(m, any, like(m, g, 0), g));
+    }
 }
 
 GRADIENT(reduce) {
