@@ -155,7 +155,8 @@ def arithmetic(n):
         if shape != n.shape:
             made += [f"{less} {sign} {b}" if k == 0 else f"{a} {sign} {less}"] * 3
         negative = n.op == "power" and not n.is_float and (n.number(1) or "").startswith("(")
-        if n.narrower(k):
+        rounded = n.torch and n.op == "power" and k == 0  # in float32, the logarithm of an integer for the gradient
+        if n.narrower(k) and not rounded:
             made += [f"{n.narrower(k)} {sign} {b}" if k == 0 else f"{a} {sign} {n.narrower(k)}"] * 3
             made += [f"{{y}} = {a}.clone()\n{{y}} {sign}= {n.narrower(k)}"] * k
         if n.number(k) is not None and not negative and not (n.torch and n.op == "divide"):  # which inverts first

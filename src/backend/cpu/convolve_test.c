@@ -93,15 +93,17 @@ static void *filled(const shoal_type *type, int side, bool infinite) {
     return data;
 }
 
-static void check(const char *what, int number, const test *t, uint8_t dtype, bool infinite) {
+enum { FINITE, INPUT, WEIGHTS }; /* where one element is infinite */
+
+static void check(const char *what, int number, const test *t, uint8_t dtype, int infinite) {
     const cpu_kernels *sets[CPU_MOST_SETS];
     size_t n_sets = cpu_kernel_sets(sets);
     graph *g = convolution(t, dtype);
     const shoal_graph *d = graph_data(g);
     int64_t count = base_type_count(&d->values[2].type);
     size_t bytes = (size_t)base_type_bytes(&d->values[2].type);
-    void *data[3] = {filled(&d->values[0].type, 0, infinite), filled(&d->values[1].type, 1, false),
-                     malloc(bytes + 1)},
+    void *data[3] = {filled(&d->values[0].type, 0, infinite == INPUT),
+                     filled(&d->values[1].type, 1, infinite == WEIGHTS), malloc(bytes + 1)},
          *must = malloc(bytes + 1);
     test_run("ref", 1, d, data, &must);
     for (size_t s = 0; s < n_sets; s++) {
@@ -164,14 +166,27 @@ static const test cases[] = {
     {2, 0, 3, 1, 1, 1, {PLAIN(9, 2)}, 0},
     {3, 40, 50, 1, 1, 0, {PLAIN(1, 1)}, 0},
     {2, 3, 5, 2, 1, 3, {SAME(4, 3), {5, 2, 2, 1, 0, 2, 1, 1}, SAME(18, 3)}, 0},
+    /* dilated: more than the window or the result has, places that meet nothing, gaps that share a
+     * divisor or are a multiple, one element or none, more remainders than the window has elements
+     */
+    {2, 40, 30, 1, 1, 2, {{7, 4, 1, 2, 2, 2, 1, 1}, {9, 4, 1, 2, 2, 2, 1, 1}}, 0},
+    {2, 70, 205, 1, 1, 2, {{7, 3, 1, 1, 2, 2, 1, 0}, {8, 3, 1, 1, 2, 2, 1, 1}}, 1},
+    {2, 6, 9, 1, 1, 2, {{3, 2, 1, 1, 1, 7, 1, 0}, {5, 3, 2, 0, 3, 4, 2, 1}}, 0},
+    {2, 6, 9, 1, 1, 2, {{4, 3, 1, 1, 1, 6, 4, 1}, {4, 3, 3, 5, 2, 6, 3, 0}}, 2},
+    {2, 3, 4, 1, 2, 2, {{4, 3, 1, 1, 2, 3, 6, 0}, {1, 3, 1, 2, 2, 5, 1, 0}}, 0},
+    {2, 3, 4, 1, 1, 2, {{4, 1, 2, -1, 0, 2, 1, 0}, {9, 3, 1, 1, 1, 2, 1, 0}}, 0},
+    {2, 3, 4, 1, 1, 2, {{0, 3, 1, 3, 4, 3, 1, 0}, {9, 3, 1, 1, 1, 2, 1, 0}}, 0},
+    {2, 4, 3, 3, 1, 3, {{3, 2, 1, 1, 1, 2, 1, 1}, {3, 3, 1, 1, 1, 3, 1, 0}, SAME(5, 3)}, 0},
+    {2, 3, 5, 1, 1, 1, {{2, 2, 1, -2, -900000000, 900000005, 1, 0}}, 0},
     /* too wide a gap for a box */
     {1, 2, 3, 1, 1, 2, {PLAIN(3, 2), {3, 2, 3000000, 9000000, 9000000, 1, 9000000, 0}}, 0},
 };
 
 static void test_cases(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        check("case", (int)i, &cases[i], SHOAL_F32, false);
-        check("case", (int)i, &cases[i], SHOAL_F64, true);
+        check("case", (int)i, &cases[i], SHOAL_F32, FINITE);
+        check("case", (int)i, &cases[i], SHOAL_F32, WEIGHTS);
+        check("case", (int)i, &cases[i], SHOAL_F64, INPUT);
     }
 }
 
@@ -211,7 +226,7 @@ static test random_test(void) {
 static void test_random(void **state) {
     for (int i = 0; i < 300 / STRIDE; i++) {
         test t = random_test();
-        check("random", i, &t, i % 4 ? SHOAL_F32 : SHOAL_F64, i % 3 == 0);
+        check("random", i, &t, i % 4 ? SHOAL_F32 : SHOAL_F64, i % 3);
     }
 }
 

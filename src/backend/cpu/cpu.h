@@ -78,6 +78,7 @@ typedef struct cpu_taps {
     /* `count` places of windows with lines of n elements that are side by side. */
     void (*sum_window)(int64_t lines, int64_t n, const void *a, const int64_t *rows,
                        const void *box, int64_t count, const int64_t *columns, void *to, bool add);
+    bool (*finite)(int64_t n, const void *data); /* none of n elements is an infinity or NaN */
     /* Lines of n elements, between so many zeros, that are `step` and `box_step` apart; less than a
      * vector is written behind each. */
     void (*copy_lines)(int64_t lines, int64_t before, int64_t n, int64_t after, const void *from,
@@ -313,19 +314,21 @@ typedef struct cpu_dot {
 /* A convolution: a group's weights times the windows at its places, which are columns. An item is
  * the places of some batches, or some of one batch along the first axis. Their windows are done in
  * chunks: some channels, or some of one channel's window along the first axis, whose part of the
- * input is copied to a box first, with its padding and the zeros between dilated elements. All of
- * it follows from the shapes alone: no number of threads changes a bit. */
+ * input is copied to a box first, with its padding. All of it follows from the shapes alone: no
+ * number of threads changes a bit. */
 enum { CPU_COPIED, CPU_TURNED, CPU_BY_PLACE, CPU_BY_WINDOW };
+enum { CPU_BESIDE = 32 }; /* lanes at most */
 typedef struct cpu_convolution {
     const ref_windows *windows;
     const cpu_gemm *gemm;
     const cpu_taps *taps;
     const cpu_pools *pools;
-    cpu_map_kernel join, widen, narrow;      /* widen, narrow: of 16-bit numbers, else NULL */
+    cpu_map_kernel join;
     size_t bytes;                            /* of an element */
     uint8_t how;                             /* panels copied or turned and multiplied; sums */
     int64_t groups, features, batch, places; /* features, batch: of a group; places: of a batch */
-    int64_t some_batch, some_first, items;   /* of an item; items of a group */
+    int64_t some_batch, some_first;          /* of an item, */
+    int64_t across, items;                   /* and items along the first axis, and of a group */
     int64_t some_channels, some_window;      /* of a chunk, */
     int64_t chunks, parts;                   /* of a group; parts are summed apart */
     int64_t n, k, depth;                     /* most places of an item, elements of a window of a
@@ -336,10 +339,39 @@ typedef struct cpu_convolution {
     int64_t weight_step; /* between elements of a window in the weights; 0: there is no one step */
     bool dense;          /* columns of a group lie side by side in the result */
     int64_t block;       /* rows that are packed together */
-    size_t packed, packed_each, sums; /* offsets in the workspace, bytes of a packed block */
-    size_t scratch, scratch_each, panels, raw, blocks, tile; /* of a thread, and within */
-    size_t wide[3], wide_bytes[3]; /* offsets of widened operands, and of the result before */
+    size_t packed_each;  /* bytes of a packed block */
+    size_t scratch_each, panels, raw, blocks, tile; /* of a thread, and offsets within */
 } cpu_convolution;
+
+/* A convolution of a dilated input is done without the zeros between its elements (polyphase
+ * decomposition): at the places of one remainder, by the period of each axis, every so many
+ * elements of the window meet elements of the input, which is a convolution that is not dilated. */
+typedef struct cpu_remainder {
+    int64_t number, first; /* first: element of the window that meets elements of the input */
+    uint32_t shape;        /* of the axis: those of the same extents are prepared once */
+} cpu_remainder;
+typedef struct cpu_convolutions {
+    ref_windows whole;
+    struct {
+        int64_t gap, period, every; /* dilation; of places, and of elements of the window */
+        int64_t count;              /* remainders that meet elements of the input */
+        uint32_t n_shapes;
+        cpu_remainder *remainders;
+    } axis[SHOAL_MAX_RANK];
+    cpu_convolution *shapes; /* each shape of an axis with each of the next ones; NULL: no sums */
+    uint32_t n_shapes;
+    int64_t count;         /* remainders of all axes, */
+    int64_t items, blocks; /* and of each at most: items, and blocks that are packed */
+    bool dilated, zeros; /* zeros: some places meet no element of the input, or there are no sums */
+    int64_t lanes; /* of results along the last axis that lie between each other: summed side by
+                      side, and written together; 1: each is written where it belongs */
+    const cpu_taps *taps;
+    size_t bytes;                                /* of an element */
+    cpu_map_kernel widen, narrow;                /* of 16-bit numbers, else NULL */
+    size_t packed, packed_each, sums, sums_each; /* in the workspace; of each remainder */
+    size_t scratch, scratch_each, lane_each;     /* of a thread: lanes, and what an item needs */
+    size_t wide[3], wide_bytes[3]; /* offsets of widened operands, and of the result before */
+} cpu_convolutions;
 
 /* reduce_window and select_and_scatter. */
 typedef struct cpu_window_axis {
@@ -451,7 +483,7 @@ struct cpu_step {
         cpu_packed packed;
         cpu_reduce reduce;
         cpu_dot dot;
-        cpu_convolution convolution;
+        cpu_convolutions *convolutions;
         cpu_control control;
         cpu_windows *windows;
         cpu_indexing *indexing;
@@ -579,8 +611,10 @@ bool cpu_convolve_fits(const cpu_kernels *kernels, const shoal_graph *g, const s
 shoal_status cpu_convolve_prepare(const cpu_kernels *kernels, cpu_program *program,
                                   cpu_step *step) SHOAL_CHECK_RESULT;
 /* Bytes of all weights as they are multiplied, and of sums that are still to be joined. */
-size_t cpu_convolve_packed(const cpu_convolution *c);
-size_t cpu_convolve_sums(const cpu_convolution *c);
+/* What an axis is at the places of a remainder; rhs, out: where weights and results begin. */
+ref_windows_axis cpu_convolve_axis(const cpu_convolutions *all, uint32_t axis,
+                                   const cpu_remainder *remainder, int64_t *rhs, int64_t *out);
+int64_t cpu_convolve_blocks(const cpu_convolution *c); /* blocks of weights that are packed ahead */
 shoal_status cpu_convolve_run(const cpu_run *run, const cpu_step *step);
 
 bool cpu_order_prepare(const cpu_kernels *kernels, cpu_program *program, cpu_step *step);

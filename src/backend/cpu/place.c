@@ -38,6 +38,16 @@ static shoal_status place_dot(const cpu_program *p, cpu_step *step, backend_part
                : SHOAL_OK;
 }
 
+static shoal_status place_convolutions(const cpu_program *p, cpu_step *step, backend_parts *parts) {
+    cpu_convolutions *all = step->u.convolutions;
+    size_t count = (size_t)all->count;
+    for (int i = 0; i < 3; i++)
+        SHOAL_TRY(backend_take(parts, all->wide_bytes[i], 0, &all->wide[i]));
+    SHOAL_TRY(backend_take(parts, count * all->packed_each, 0, &all->packed));
+    SHOAL_TRY(backend_take(parts, count * all->sums_each, 0, &all->sums));
+    return backend_take(parts, all->scratch_each * p->threads, 0, &all->scratch);
+}
+
 /* What a step needs for itself, while it runs. */
 static shoal_status place_scratch(void *context, uint32_t s, backend_parts *parts) {
     const cpu_program *p = context;
@@ -56,14 +66,7 @@ static shoal_status place_scratch(void *context, uint32_t s, backend_parts *part
                             &step->u.order.scratch);
     if (step->run == cpu_control_run)
         return backend_take(parts, step->u.control.bytes, 0, &step->u.control.at);
-    if (step->run == cpu_convolve_run) {
-        cpu_convolution *c = &step->u.convolution;
-        for (int i = 0; i < 3; i++)
-            SHOAL_TRY(backend_take(parts, c->wide_bytes[i], 0, &c->wide[i]));
-        SHOAL_TRY(backend_take(parts, cpu_convolve_packed(c), 0, &c->packed));
-        SHOAL_TRY(backend_take(parts, cpu_convolve_sums(c), 0, &c->sums));
-        return backend_take(parts, c->scratch_each * p->threads, 0, &c->scratch);
-    }
+    if (step->run == cpu_convolve_run) return place_convolutions(p, step, parts);
     if (step->run == cpu_packed_run)
         return backend_take(parts, step->u.packed.x.scratch_bytes, 0, &step->u.packed.x.scratch);
     return step->run == cpu_dot_run ? place_dot(p, step, parts) : SHOAL_OK;

@@ -140,9 +140,23 @@ static void copy_lines(int64_t lines, int64_t before, int64_t n, int64_t after, 
     }
 }
 
+/* ---- weights ---- */
+
+/* Zero times anything else is NaN, which no comparison finds equal to what it is compared with. */
+static bool finite(int64_t n, const void *data) {
+    const real *x = data;
+    vec sums = {0};
+    real sum = 0;
+    int64_t i = 0;
+    for (; i + WIDTH <= n; i += WIDTH) sums += 0 * load(x + i);
+    for (; i < n; i++) sum += 0 * x[i];
+    return sum + sum_of(sums) == 0;
+}
+
 const cpu_taps NAME(taps) = {.slack = WIDTH * PANEL,
                              .copy_panel = copy_panel,
                              .turn_panel = turn_panel,
                              .sum_places = sum_places,
                              .sum_window = sum_window,
+                             .finite = finite,
                              .copy_lines = copy_lines};
