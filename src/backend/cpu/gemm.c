@@ -54,12 +54,26 @@ static void pack_b(int64_t k, int64_t n, const void *b_data, const int64_t *stri
     }
 }
 
+/* k columns of m elements side by side; `some` at a time, a constant, of which the last ones may be
+ * copied twice. */
+INLINE void pack_columns(int some, int m, int64_t k, const real *a, int64_t column, real *to) {
+    for (int64_t p = 0; p < k; p++, a += column, to += m) {
+        for (int i = 0; i < m - some; i += some) memcpy(to + i, a + i, (size_t)some * sizeof *to);
+        memcpy(to + m - some, a + m - some, (size_t)some * sizeof *to);
+    }
+}
+
 /* m <= ROWS rows of k columns, one column after the other. Less than a vector is written behind the
  * last. */
 static void pack_rows(int m, int64_t k, const real *a, int64_t row, int64_t column, real *to) {
     int64_t p = 0;
     if (column != 1) {
-        for (; p < k; p++, a += column, to += m) memcpy(to, a, (size_t)m * sizeof *to);
+        if (m >= WIDTH)
+            pack_columns(WIDTH, m, k, a, column, to);
+        else if (m >= WIDTH / 2)
+            pack_columns(WIDTH / 2, m, k, a, column, to);
+        else
+            pack_columns(1, m, k, a, column, to);
         return;
     }
     /* The last rows first: what they write too much is overwritten by the first ones. */

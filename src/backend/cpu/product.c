@@ -94,6 +94,19 @@ static bool lies_well(const cpu_dot *dot) {
                           : b->m < SEVERAL_ROWS && matrix <= CACHED;
 }
 
+/* Of at most so many panels a block, and at least half of them, that with which threads that take a
+ * block each in turn are done first. */
+static int64_t even_panels(int64_t panels, int64_t most, uint32_t threads) {
+    int64_t best = most, least = INT64_MAX;
+    for (int64_t each = most; each > 0 && each >= most / 2; each--) {
+        int64_t longest = divide_up(divide_up(panels, each), threads) * each;
+        if (longest >= least) continue;
+        best = each;
+        least = longest;
+    }
+    return best;
+}
+
 /* Blocks of rows and columns, so many that threads are busy to the end. */
 static void set_blocks(cpu_dot *dot, uint32_t threads) {
     cpu_blocks *b = &dot->blocks;
@@ -102,9 +115,11 @@ static void set_blocks(cpu_dot *dot, uint32_t threads) {
     wanted = divide_up(wanted, b->group);
     if (b->own_rhs) {
         int64_t some = OWN / (b->depth * (int64_t)element_bytes(dot) * panel);
-        int64_t most = divide_up(divide_up(b->n, panel), wanted);
+        int64_t panels = divide_up(b->n, panel), most = divide_up(panels, wanted);
         b->rows = b->m;
-        b->columns = (some < 1 ? 1 : some < most ? some : most) * panel;
+        b->columns =
+            even_panels(panels, some < 1 ? 1 : smaller(some, most), wanted > 1 ? threads : 1) *
+            panel;
         return;
     }
     int64_t down = divide_up(b->m, BLOCK_PANELS * rows), most = b->m / (LEAST_PANELS * rows);
@@ -196,7 +211,8 @@ static void pack_panels(job *j) {
     while (atomic_load(&j->packed) < j->panels) sched_yield();
 }
 
-static void multiply_block(const job *j, uint32_t part, int64_t block) {
+/* packed: the rows of which block this thread has packed last. */
+static void multiply_block(const job *j, uint32_t part, int64_t block, int64_t *packed) {
     const cpu_dot *dot = j->dot;
     const cpu_blocks *b = &dot->blocks;
     int64_t batch = block / (j->down * j->across), row = block / j->across % j->down * b->rows;
@@ -212,7 +228,8 @@ static void multiply_block(const job *j, uint32_t part, int64_t block) {
     const char *lhs = j->a + (size_t)a * j->bytes;
     if (b->pack_lhs) {
         char *to = j->run->workspace + b->lhs + part * b->lhs_each;
-        b->gemm->pack_a(m, j->depth, lhs, b->lhs_strides, to);
+        if (*packed != block / j->across) b->gemm->pack_a(m, j->depth, lhs, b->lhs_strides, to);
+        *packed = block / j->across;
         lhs = to;
     }
     const char *rhs =
@@ -229,9 +246,10 @@ static void multiply_block(const job *j, uint32_t part, int64_t block) {
 
 static void multiply_blocks(void *context, uint32_t part, int64_t begin, int64_t end) {
     job *j = context;
-    int64_t blocks = j->n_batches * j->down * j->across, block;
+    int64_t blocks = j->n_batches * j->down * j->across, block, packed = -1;
     pack_panels(j);
-    while ((block = atomic_fetch_add(&j->next, 1)) < blocks) multiply_block(j, part, block);
+    while ((block = atomic_fetch_add(&j->next, 1)) < blocks)
+        multiply_block(j, part, block, &packed);
 }
 
 static void multiply_part(job *j) {
