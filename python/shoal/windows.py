@@ -117,15 +117,15 @@ def _transposed(n, input, weight, bias, stride, padding, output_padding, groups,
         raise invalid(f"{what}: {input._text()} has {x.shape[1]} channels; the weight, {weight._text()}, takes {channels}")
     if any(m >= max(s, d) for m, s, d in zip(more, stride, dilation)):
         raise invalid(f"{what}: output_padding {list(more)} must be less than stride or dilation")
-    # The kernels turned, from (C, O / groups) to (O, C / groups).
-    turned = weight.reshape(groups, channels // groups, out, *kernel).transpose(1, 2)
-    turned = turned.reshape(groups * out, channels // groups, *kernel).flip(tuple(range(2, n + 2)))
+    # From (C, O / groups) to (C / groups, O): nothing to do for one group, or one channel in each.
+    weight = weight.reshape(groups, channels // groups, out, *kernel).transpose(0, 1)
+    weight = weight.reshape(channels // groups, groups * out, *kernel)
     low = [d * (k - 1) - p for k, d, p in zip(kernel, dilation, padding)]
     axes = tuple(range(2, n + 2))
-    made = x._apply("convolution", (turned,), window_strides=(1,) * n,
+    made = x._apply("convolution", (weight,), window_strides=(1,) * n,
                     padding=tuple(edge for a, m in zip(low, more) for edge in (a, a + m)), lhs_dilation=stride,
-                    rhs_dilation=dilation, window_reversal=(0,) * n,
-                    convolution_dimensions=(0, 1, *axes, 1, 0, *axes, 0, 1, *axes), feature_group_count=groups,
+                    rhs_dilation=dilation, window_reversal=(1,) * n,
+                    convolution_dimensions=(0, 1, *axes, 0, 1, *axes, 0, 1, *axes), feature_group_count=groups,
                     batch_group_count=1)
     if bias is not None:
         made = made + bias.reshape((-1,) + (1,) * n)

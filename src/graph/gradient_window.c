@@ -23,7 +23,7 @@ enum { MAX_SPATIAL = SHOAL_MAX_RANK - 2 };
 typedef struct convolution {
     uint32_t n; /* spatial axes */
     int64_t strides[MAX_SPATIAL], left[MAX_SPATIAL], right[MAX_SPATIAL];
-    int64_t padding[2 * MAX_SPATIAL], axes[3 * SHOAL_MAX_RANK];
+    int64_t padding[2 * MAX_SPATIAL], reversal[MAX_SPATIAL], axes[3 * SHOAL_MAX_RANK];
     int64_t feature_groups, batch_groups;
 } convolution;
 
@@ -39,6 +39,7 @@ static convolution convolution_of(const graph_call *call) {
     take_list(call, SHOAL_ATTR_PADDING, c.padding);
     take_list(call, SHOAL_ATTR_LHS_DILATION, c.left);
     take_list(call, SHOAL_ATTR_RHS_DILATION, c.right);
+    take_list(call, SHOAL_ATTR_WINDOW_REVERSAL, c.reversal);
     take_list(call, SHOAL_ATTR_CONVOLUTION_DIMENSIONS, c.axes);
     c.feature_groups = graph_call_attr(call, SHOAL_ATTR_FEATURE_GROUP_COUNT)->u.i;
     c.batch_groups = graph_call_attr(call, SHOAL_ATTR_BATCH_GROUP_COUNT)->u.i;
@@ -46,13 +47,12 @@ static convolution convolution_of(const graph_call *call) {
 }
 
 static uint32_t convolve(maker *m, uint32_t x, uint32_t kernel, const convolution *c) {
-    static const int64_t none[MAX_SPATIAL];
     const shoal_attr attrs[] = {
         graph_ints(SHOAL_ATTR_WINDOW_STRIDES, c->strides, c->n),
         graph_ints(SHOAL_ATTR_PADDING, c->padding, 2 * (size_t)c->n),
         graph_ints(SHOAL_ATTR_LHS_DILATION, c->left, c->n),
         graph_ints(SHOAL_ATTR_RHS_DILATION, c->right, c->n),
-        graph_ints(SHOAL_ATTR_WINDOW_REVERSAL, none, c->n),
+        graph_ints(SHOAL_ATTR_WINDOW_REVERSAL, c->reversal, c->n),
         graph_ints(SHOAL_ATTR_CONVOLUTION_DIMENSIONS, c->axes, 3 * ((size_t)c->n + 2)),
         graph_int(SHOAL_ATTR_FEATURE_GROUP_COUNT, c->feature_groups),
         graph_int(SHOAL_ATTR_BATCH_GROUP_COUNT, c->batch_groups)};
@@ -87,7 +87,7 @@ static uint32_t move_groups(maker *m, uint32_t x, int64_t from, int64_t to, int6
     return reshape(m, x, &merged);
 }
 
-static uint32_t of_input(maker *m, const graph_backward *b, const convolution *c, uint32_t kernel) {
+static uint32_t of_input(maker *m, const graph_backward *b, const convolution *c) {
     const shoal_type *in = &b->call->inputs[0], *of_kernel = &b->call->inputs[1];
     uint32_t rank = c->n + 2;
     const int64_t *input = c->axes, *weights = c->axes + rank, *output = c->axes + 2 * (size_t)rank;
@@ -99,6 +99,7 @@ static uint32_t of_input(maker *m, const graph_backward *b, const convolution *c
         int64_t y = dilated(type_of(m, b->seeds[0])->dims[output[2 + i]], c->strides[i]);
         back.strides[i] = c->left[i];
         back.left[i] = c->strides[i];
+        back.reversal[i] = !c->reversal[i];
         back.padding[2 * i] = k - c->padding[2 * i] - 1;
         back.padding[2 * i + 1] = x + k - 1 - y - back.padding[2 * i];
     }
@@ -108,7 +109,7 @@ static uint32_t of_input(maker *m, const graph_backward *b, const convolution *c
     back.axes[rank + 1] = weights[0];
     back.feature_groups = groups;
     back.batch_groups = 1;
-    kernel = move_groups(m, reversed(m, kernel, weights + 2, c->n), weights[1], weights[0], groups);
+    uint32_t kernel = move_groups(m, b->inputs[1], weights[1], weights[0], groups);
     uint32_t x = convolve(m, b->seeds[0], kernel, &back);
     return move_groups(m, x, input[1], input[0], c->batch_groups);
 }
@@ -124,6 +125,7 @@ static uint32_t of_weights(maker *m, const graph_backward *b, const convolution 
         int64_t y = dilated(type_of(m, b->seeds[0])->dims[output[2 + i]], c->strides[i]);
         back.strides[i] = c->right[i];
         back.right[i] = c->strides[i];
+        back.reversal[i] = 0;
         back.padding[2 * i + 1] = y - x + k - c->padding[2 * i] - 1;
     }
     /* Features take the place of the batch; what comes out has input features for a batch. */
@@ -140,13 +142,11 @@ static uint32_t of_weights(maker *m, const graph_backward *b, const convolution 
 GRADIENT(convolution) {
     maker m = {b->g, SHOAL_OK};
     convolution c = convolution_of(b->call);
-    uint32_t n, n_flipped = 0;
-    const int64_t *flips = graph_call_ints(b->call, SHOAL_ATTR_WINDOW_REVERSAL, &n);
     int64_t flipped[MAX_SPATIAL];
-    for (uint32_t i = 0; i < n; i++)
-        if (flips[i]) flipped[n_flipped++] = c.axes[c.n + 2 + 2 + i];
-    uint32_t kernel = reversed(&m, b->inputs[1], flipped, n_flipped);
-    if (b->wanted[0]) b->gradients[0] = of_input(&m, b, &c, kernel);
+    uint32_t n_flipped = 0;
+    for (uint32_t i = 0; i < c.n; i++)
+        if (c.reversal[i]) flipped[n_flipped++] = c.axes[c.n + 2 + 2 + i];
+    if (b->wanted[0]) b->gradients[0] = of_input(&m, b, &c);
     if (b->wanted[1]) b->gradients[1] = reversed(&m, of_weights(&m, b, &c), flipped, n_flipped);
     return m.status;
 }

@@ -32,6 +32,7 @@ static void sample(hunt_truth *truth, uint32_t n) {
                             .composite = truth->free,
                             .signs = truth->signs,
                             .sums_alone = truth->n_samples % 16 >= 12,
+                            .composites_stay = truth->n_samples % 32 >= 28,
                             .sums_stay = truth->n_samples % 16 / 4 == 2};
         hunt_results *to = &truth->samples[truth->n_samples++];
         *to = hunt_results_new(g);

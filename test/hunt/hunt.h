@@ -83,13 +83,14 @@ enum { HUNT_ANY = 9 }; /* numbers that stand for what may be anything */
  * random, by as much as kernels may differ there; zeros lose their sign, NaN its bits. */
 typedef struct hunt_noise {
     hunt_random random;
-    uint32_t any;       /* what takes the place of what may be anything */
-    bool alike;         /* that, everywhere: a sum over many has no NaN unless all are */
-    uint32_t vanishing; /* percent of what noise may take to zero that becomes zero */
-    bool composite;     /* inside a composite, where every step may be made in another way */
-    bool signs;         /* zeros keep theirs where IEEE 754 says it */
-    bool sums_alone;    /* nothing else is moved */
-    bool sums_stay;     /* outside of composites: those of equal operands are equal */
+    uint32_t any;         /* what takes the place of what may be anything */
+    bool alike;           /* that, everywhere: a sum over many has no NaN unless all are */
+    uint32_t vanishing;   /* percent of what noise may take to zero that becomes zero */
+    bool composite;       /* inside a composite, where every step may be made in another way */
+    bool signs;           /* zeros keep theirs where IEEE 754 says it */
+    bool sums_alone;      /* nothing else is moved */
+    bool composites_stay; /* so that what is as large as another stays so, and sums of it cancel */
+    bool sums_stay;       /* outside of composites: those of equal operands are equal */
 } hunt_noise;
 
 /* Moves the results of a node, or of a composite whose steps were moved already. */

@@ -11,11 +11,19 @@ import golden_window
 SMALL = ("float16", "bfloat16")
 
 
+def are_close(rows):
+    """Whether two that follow each other in a row differ by no more than rounding."""
+    with np.errstate(invalid="ignore"):
+        return bool((np.abs(np.diff(rows)) <= 1e-2 * np.abs(rows[..., 1:])).any())
+
+
 def copied(n):
     """torch's, of what only moves elements: where each comes from is what the reference of the
     conformance suite makes of their numbers."""
     if n.op == "top_k":
-        places = golden_index.top_k(n.attrs, n.values[n.numbers[0]])[1]
+        largest, places = golden_index.top_k(n.attrs, n.values[n.numbers[0]])
+        if n.is_float and are_close(largest.astype(np.float64)):
+            return []  # rounded in another way, they are in another order
         return [f"{{y}} = {n.x[0]}.gather(-1, t.tensor({places.tolist()}).reshape({n.shape})), "
                 f"t.tensor({places.tolist()}, dtype=t.int32).reshape({n.shape})"]
     many = {"pad": 2, "dynamic_update_slice": 2}.get(n.op, 1)

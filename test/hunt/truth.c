@@ -198,6 +198,7 @@ static shoal_status run_composite(const ref_call *call, hunt_noise *noise) {
                         0, &first));
     for (uint16_t i = 0; i < node->n_outputs; i++) hunt_must(graph_add_output(whole, first + i));
     hunt_must(graph_decompose(graph_data(whole), NULL, NULL, parts));
+    if (noise && noise->composites_stay) noise = NULL;
     bool outer = noise && noise->composite;
     if (noise) noise->composite = true;
     shoal_status status = run_inner(graph_data(parts), call->inputs, call->outputs, noise);

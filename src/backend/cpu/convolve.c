@@ -25,7 +25,7 @@ static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
-static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+static int64_t divide_up(int64_t a, int64_t b) { return a / b + (a % b != 0); }
 
 /* Numbers along axes, the last one the fastest. */
 static void split(int64_t number, uint32_t n, const int64_t *sizes, int64_t *index) {
@@ -85,13 +85,30 @@ static int64_t common_divisor(int64_t a, int64_t b) {
     return a;
 }
 
+__extension__ typedef __int128 wide; /* holds products of any two numbers */
+
+/* 1 / a modulo n, which have no common divisor (the extended algorithm of Euclid). */
+static int64_t inverse_of(int64_t a, int64_t n) {
+    int64_t rest = n, x = 0, next = 1;
+    for (a %= n; a;) {
+        int64_t quotient = rest / a, r = rest - quotient * a, y = x - quotient * next;
+        rest = a;
+        a = r;
+        x = next;
+        next = y;
+    }
+    return x < 0 ? x + n : x;
+}
+
 /* The first element of the window that meets elements of the input at places of a remainder; -1:
  * none does. */
 static int64_t first_met(const ref_windows_axis *a, int64_t gap, int64_t every, int64_t remainder) {
-    int64_t at = remainder * a->stride - a->before;
-    for (int64_t t = 0; t < every && t < a->window; t++)
-        if ((at + t * a->window_gap) % gap == 0) return t;
-    return -1;
+    int64_t divisor = gap / every, away = (a->before - remainder * a->stride) % gap;
+    if (away < 0) away += gap;
+    if (away % divisor) return -1;
+    int64_t inverse = inverse_of(a->window_gap / divisor, every);
+    int64_t t = (int64_t)((wide)(away / divisor) * inverse % every);
+    return t < a->window ? t : -1;
 }
 
 ref_windows_axis cpu_convolve_axis(const cpu_convolutions *all, uint32_t axis,
@@ -120,7 +137,9 @@ static shoal_status list_remainders(cpu_program *p, cpu_convolutions *all, uint3
     const ref_windows_axis *a = &all->whole.axis[axis];
     int64_t gap = gap_of(a), period = gap / common_divisor(gap, a->stride), start;
     int64_t every = gap / common_divisor(gap, a->window_gap), count = smaller(period, a->out);
-    cpu_remainder *list = base_arena_array(&p->arena, cpu_remainder, (size_t)count);
+    /* Each meets the input with elements of the window of its own. */
+    cpu_remainder *list =
+        base_arena_array(&p->arena, cpu_remainder, (size_t)smaller(count, a->window));
     if (!list) return SHOAL_NO_MEMORY;
     all->axis[axis].gap = gap;
     all->axis[axis].period = period;
@@ -164,7 +183,18 @@ static bool lie_between(cpu_convolutions *all, int64_t panel, int64_t *together)
     together[1] = evenly(w->batch / w->batch_groups, larger(1, most / (behind * first)));
     if (together[1] > 1) together[0] = first;
     together[2] = divide_up(first, together[0]);
-    return k <= DEEP * columns;
+    /* Neither the box nor the lanes of an item are divided any further. */
+    double box = (double)together[1] * (double)all->bytes;
+    for (uint32_t i = 0; i < w->spatial; i++) {
+        const ref_windows_axis *a = &w->axis[i];
+        int64_t gap = all->axis[i].gap, out = divide_up(a->out, all->axis[i].period);
+        box *= (double)((i ? out : together[0]) - 1) *
+                   (double)(a->stride / (gap / all->axis[i].period)) +
+               (i ? (double)(a->window - 1) * (double)a->window_gap / (double)gap : 0) + 1;
+    }
+    double beside = (double)(w->features / groups * lanes * (int64_t)all->bytes) *
+                    (double)(together[0] * together[1]) * (double)behind;
+    return k <= DEEP * columns && box <= BOX && beside <= LARGE_BOX;
 }
 
 /* ---- division ---- */
@@ -181,7 +211,7 @@ static double box_bytes(const cpu_convolution *c) {
     return elements;
 }
 
-static void set_how(cpu_convolution *c, int64_t columns) {
+static void set_how(cpu_convolution *c, int64_t columns, bool beside) {
     const ref_windows *w = c->windows;
     const ref_windows_axis *last = &w->axis[w->spatial - 1];
     int64_t panel = c->gemm->panel, width = panel / 2;
@@ -191,7 +221,7 @@ static void set_how(cpu_convolution *c, int64_t columns) {
     if (c->features > FEW) return;
     if (columns <= FEW_PLACES && 2 * last->window >= width)
         c->how = CPU_BY_WINDOW;
-    else if (last->out_step == 1)
+    else if (beside || last->out_step == 1) /* lines of results lie side by side */
         c->how = CPU_BY_PLACE;
 }
 
@@ -385,7 +415,7 @@ static shoal_status prepare_shape(const cpu_kernels *kernels, cpu_program *p, ui
         window *= w->axis[i].window;
     }
     int64_t columns = c->batch * c->places;
-    set_how(c, columns);
+    set_how(c, columns, together != NULL);
     divide(c, columns, w->channels * window, together);
     set_box(c);
     c->n = c->some_batch * (c->places / w->axis[0].out) * c->some_first;

@@ -186,9 +186,19 @@ static const char *weights_of(const part *p, int64_t feature, int64_t m, int64_t
         strides[1] = step;
         return data + (size_t)c->weights[at] * c->bytes;
     }
+    char *to = raw;
+    if (!side_by_side && w->rhs_feature < w->rhs_channel) { /* as they follow each other */
+        strides[0] = 1;
+        strides[1] = m;
+        for (int64_t i = 0; i < k; i++) {
+            const char *element = data + c->weights[at + i] * (int64_t)c->bytes;
+            for (int64_t f = 0; f < m; f++, to += c->bytes)
+                copy_element(to, element + (size_t)(f * w->rhs_feature) * c->bytes, c->bytes);
+        }
+        return raw;
+    }
     strides[0] = k;
     strides[1] = 1;
-    char *to = raw;
     for (int64_t f = 0; f < m; f++, data += (size_t)w->rhs_feature * c->bytes)
         for (int64_t i = 0; i < k; i++, to += c->bytes)
             copy_element(to, data + c->weights[at + i] * (int64_t)c->bytes, c->bytes);
@@ -244,9 +254,9 @@ static void pack_range(void *context, uint32_t thread, int64_t begin, int64_t en
     const job *j = context;
     part p = {.j = j, .scratch = scratch_of(j, thread)};
     for (; begin < end; begin++) {
-        set_remainder(&p, begin / j->c->blocks);
+        set_remainder(&p, begin % j->c->count); /* whose weights lie between each other */
         const cpu_convolution *c = p.c;
-        int64_t number = begin % j->c->blocks, depth = number / blocks_of(c);
+        int64_t number = begin / j->c->count, depth = number / blocks_of(c);
         if (number >= cpu_convolve_blocks(c)) continue;
         int64_t block = number % blocks_of(c), at = depth % depths_of(c) * c->depth;
         p.group = depth / depths_of(c) / c->chunks;
@@ -601,12 +611,25 @@ static void spoil_range(void *context, uint32_t thread, int64_t begin, int64_t e
         }
 }
 
+typedef struct weights {
+    const job *j;
+    _Atomic(bool) spoiled; /* some are not finite */
+} weights;
+
+static void look_at_weights(void *context, uint32_t thread, int64_t begin, int64_t end) {
+    weights *w = context;
+    const cpu_convolutions *c = w->j->c;
+    if (!c->taps->finite(end - begin, w->j->rhs + (size_t)begin * c->bytes)) w->spoiled = true;
+}
+
 /* A zero between elements, times a weight that is an infinity or NaN, is NaN. */
 static void spoil(const job *j) {
     const ref_windows *w = &j->c->whole;
     int64_t each = w->channels;
     for (uint32_t i = 0; i < w->spatial; i++) each *= w->axis[i].window;
-    if (!j->c->taps->finite(w->features * each, j->rhs))
+    weights all = {.j = j};
+    cpu_parallel(j->run->device, w->features * each, GRAIN, look_at_weights, &all);
+    if (all.spoiled)
         cpu_parallel(j->run->device, w->features, 1 + GRAIN / (16 * each), spoil_range, (void *)j);
 }
 
