@@ -48,7 +48,8 @@ static uint64_t end_of(maker *m, size_t size) {
     uint64_t top = UINT64_C(1) << (8 * size - 1);
     uint64_t ends[] = {top, top - 1, UINT64_MAX, UINT64_C(1) << 53};
     if (MAKE_CHANCE(50)) return hunt_next(&m->random);
-    return ends[MAKE_BELOW(4)] + MAKE_BELOW(3) - MAKE_BELOW(2);
+    uint64_t end = ends[MAKE_BELOW(4)];
+    return MAKE_CHANCE(50) ? end : end + MAKE_BELOW(3) - MAKE_BELOW(2);
 }
 
 /* One element among ordinary ones, or one row. */
@@ -68,9 +69,9 @@ void make_fill(maker *m, const shoal_type *type, void *data) {
     bool is_integer = kind == 'i' || kind == 'u';
     bool whole =
         m->whole || (m->shape->style != HUNT_SMOOTH && MAKE_CHANCE(25)); /* these want no corners */
-    unsigned often = MAKE_CHANCE(15) ? 50 : 10; /* so that the ends meet each other */
-    /* What does not fit a double, and is negative with a sign, is read wrongly most. */
-    unsigned odd = size <= 2 ? 20 : kind == 'u' && size == 8 ? 40 : 12;
+    unsigned often = MAKE_CHANCE(30) ? 50 : 10; /* so that the ends meet each other */
+    /* What does not fit a double is read wrongly most. */
+    unsigned odd = size <= 2 ? 20 : size == 8 ? 40 : 20;
     unsigned ends = is_integer && (m->wild || MAKE_CHANCE(odd)) ? often : 0;
     unsigned wide = type->dtype == SHOAL_F64 ? 25 : 8; /* which may be rounded twice */
     unsigned middles = kind == 'f' && !make_smooth(m) && !m->whole && MAKE_CHANCE(wide) ? 40 : 0;
