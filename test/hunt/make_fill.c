@@ -71,7 +71,7 @@ void make_fill(maker *m, const shoal_type *type, void *data) {
         m->whole || (m->shape->style != HUNT_SMOOTH && MAKE_CHANCE(25)); /* these want no corners */
     unsigned often = MAKE_CHANCE(30) ? 50 : 10; /* so that the ends meet each other */
     /* What does not fit a double is read wrongly most. */
-    unsigned odd = size <= 2 ? 20 : size == 8 ? 40 : 20;
+    unsigned odd = size == 8 ? 40 : 20;
     unsigned ends = is_integer && (m->wild || MAKE_CHANCE(odd)) ? often : 0;
     unsigned wide = type->dtype == SHOAL_F64 ? 25 : 8; /* which may be rounded twice */
     unsigned middles = kind == 'f' && !make_smooth(m) && !m->whole && MAKE_CHANCE(wide) ? 40 : 0;

@@ -27,8 +27,7 @@ static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 static int64_t divide_up(int64_t a, int64_t b) { return a / b + (a % b != 0); }
 
-/* Numbers along axes, the last one the fastest. */
-static void split(int64_t number, uint32_t n, const int64_t *sizes, int64_t *index) {
+void cpu_split(int64_t number, uint32_t n, const int64_t *sizes, int64_t *index) {
     for (uint32_t i = n; i-- > 0; number /= sizes[i]) index[i] = number % sizes[i];
 }
 
@@ -48,6 +47,11 @@ static ref_windows windows_of(const shoal_graph *g, const shoal_node *node) {
 /* What `out` places and `window` elements of the window reach along an axis. */
 static int64_t reach(const ref_windows_axis *a, int64_t out, int64_t window) {
     return (out - 1) * a->stride + (window - 1) * a->window_gap + 1;
+}
+
+/* The same less the one element, as a number that no stride or gap makes overflow. */
+static double distance(const ref_windows_axis *a, int64_t out, int64_t window) {
+    return (double)(out - 1) * (double)a->stride + (double)(window - 1) * (double)a->window_gap;
 }
 
 static bool is_empty(const ref_windows *w) {
@@ -71,9 +75,7 @@ bool cpu_convolve_fits(const cpu_kernels *kernels, const shoal_graph *g, const s
     double least = sizeof(double);
     for (uint32_t i = 1; i < w.spatial; i++) {
         const ref_windows_axis *a = &w.axis[i];
-        double reached = (double)(a->out - 1) * (double)a->stride +
-                         (double)(a->window - 1) * (double)a->window_gap;
-        least *= reached / (double)gap_of(a) + 1;
+        least *= distance(a, a->out, a->window) / (double)gap_of(a) + 1;
     }
     return least <= LARGE_BOX || least <= 8 * (double)base_type_bytes(lhs);
 }
@@ -101,12 +103,12 @@ static int64_t inverse_of(int64_t a, int64_t n) {
 }
 
 /* The first element of the window that meets elements of the input at places of a remainder; -1:
- * none does. */
-static int64_t first_met(const ref_windows_axis *a, int64_t gap, int64_t every, int64_t remainder) {
+ * none does. inverse: of the window's dilation, both without what they share, modulo `every`. */
+static int64_t first_met(const ref_windows_axis *a, int64_t gap, int64_t every, int64_t inverse,
+                         int64_t remainder) {
     int64_t divisor = gap / every, away = (a->before - remainder * a->stride) % gap;
     if (away < 0) away += gap;
     if (away % divisor) return -1;
-    int64_t inverse = inverse_of(a->window_gap / divisor, every);
     int64_t t = (int64_t)((wide)(away / divisor) * inverse % every);
     return t < a->window ? t : -1;
 }
@@ -137,6 +139,7 @@ static shoal_status list_remainders(cpu_program *p, cpu_convolutions *all, uint3
     const ref_windows_axis *a = &all->whole.axis[axis];
     int64_t gap = gap_of(a), period = gap / common_divisor(gap, a->stride), start;
     int64_t every = gap / common_divisor(gap, a->window_gap), count = smaller(period, a->out);
+    int64_t inverse = inverse_of(a->window_gap / (gap / every), every);
     /* Each meets the input with elements of the window of its own. */
     cpu_remainder *list =
         base_arena_array(&p->arena, cpu_remainder, (size_t)smaller(count, a->window));
@@ -147,7 +150,7 @@ static shoal_status list_remainders(cpu_program *p, cpu_convolutions *all, uint3
     all->axis[axis].remainders = list;
     all->dilated |= gap > 1;
     for (int64_t number = 0; number < count; number++) {
-        cpu_remainder r = {number, first_met(a, gap, every, number), 0};
+        cpu_remainder r = {number, first_met(a, gap, every, inverse, number), 0};
         if (r.first < 0) {
             all->zeros = true;
             continue;
@@ -187,10 +190,8 @@ static bool lie_between(cpu_convolutions *all, int64_t panel, int64_t *together)
     double box = (double)together[1] * (double)all->bytes;
     for (uint32_t i = 0; i < w->spatial; i++) {
         const ref_windows_axis *a = &w->axis[i];
-        int64_t gap = all->axis[i].gap, out = divide_up(a->out, all->axis[i].period);
-        box *= (double)((i ? out : together[0]) - 1) *
-                   (double)(a->stride / (gap / all->axis[i].period)) +
-               (i ? (double)(a->window - 1) * (double)a->window_gap / (double)gap : 0) + 1;
+        int64_t period = all->axis[i].period, out = i ? divide_up(a->out, period) : together[0];
+        box *= distance(a, (out - 1) * period + 1, i ? a->window : 1) / (double)gap_of(a) + 1;
     }
     double beside = (double)(w->features / groups * lanes * (int64_t)all->bytes) *
                     (double)(together[0] * together[1]) * (double)behind;
@@ -199,14 +200,12 @@ static bool lie_between(cpu_convolutions *all, int64_t panel, int64_t *together)
 
 /* ---- division ---- */
 
-/* A number that no stride or gap makes overflow. */
 static double box_bytes(const cpu_convolution *c) {
     const ref_windows *w = c->windows;
     double elements = (double)c->some_batch * (double)c->bytes;
     for (uint32_t i = 0; i < w->spatial; i++) {
         const ref_windows_axis *a = &w->axis[i];
-        elements *= (double)((i ? a->out : c->some_first) - 1) * (double)a->stride +
-                    (double)((i ? a->window : c->some_window) - 1) * (double)a->window_gap + 1;
+        elements *= distance(a, i ? a->out : c->some_first, i ? a->window : c->some_window) + 1;
     }
     return elements;
 }
@@ -313,7 +312,7 @@ static void list_columns(cpu_convolution *c) {
     for (uint32_t i = 0; i < w->spatial; i++)
         places *= sizes[i] = i ? w->axis[i].out : c->some_first;
     for (int64_t j = 0; j < c->n; j++) {
-        split(j % places, w->spatial, sizes, at);
+        cpu_split(j % places, w->spatial, sizes, at);
         c->columns[j] = j / places * c->box_batch;
         c->outs[j] = j / places * w->out_batch;
         for (uint32_t i = 0; i < w->spatial; i++) {
@@ -329,7 +328,7 @@ static void list_rows(cpu_convolution *c) {
     for (uint32_t i = 0; i < w->spatial; i++)
         window *= sizes[i] = i ? w->axis[i].window : c->some_window;
     for (int64_t p = 0; p < c->k; p++) {
-        split(p % window, w->spatial, sizes, at);
+        cpu_split(p % window, w->spatial, sizes, at);
         c->rows[p] = p / window * c->box_channel;
         c->weights[p] = p / window * w->rhs_channel;
         for (uint32_t i = 0; i < w->spatial; i++) {
@@ -475,7 +474,7 @@ shoal_status cpu_convolve_prepare(const cpu_kernels *kernels, cpu_program *p, cp
     if (!all->shapes) return SHOAL_NO_MEMORY;
     for (uint32_t s = 0; s < n; s++) {
         ref_windows w = all->whole;
-        split(s, spatial, sizes, shape);
+        cpu_split(s, spatial, sizes, shape);
         for (uint32_t i = 0; i < spatial; i++)
             w.axis[i] = cpu_convolve_axis(all, i, &examples[i][shape[i]], &start, &start);
         cpu_convolution *c = &all->shapes[s];

@@ -40,11 +40,6 @@ static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/* Numbers along axes, the last one the fastest. */
-static void split(int64_t number, uint32_t n, const int64_t *sizes, int64_t *index) {
-    for (uint32_t i = n; i-- > 0; number /= sizes[i]) index[i] = number % sizes[i];
-}
-
 static void copy_element(char *to, const char *from, size_t bytes) {
     if (bytes == 4)
         memcpy(to, from, 4);
@@ -227,14 +222,14 @@ static char *packed_blocks(const part *p, int64_t at) {
 /* Which of all axes' remainders a part is of. */
 static void set_remainder(part *p, int64_t number) {
     const cpu_convolutions *all = p->j->c;
-    int64_t counts[SHOAL_MAX_RANK], of_axis[SHOAL_MAX_RANK], rhs, out;
+    int64_t counts[SHOAL_MAX_RANK] = {0}, of_axis[SHOAL_MAX_RANK], rhs, out;
     uint32_t shape = 0, spatial = all->whole.spatial;
     p->rhs = p->j->rhs;
     p->out = p->j->out;
     p->packed = p->j->run->workspace + all->packed + (size_t)number * all->packed_each;
     p->sums = p->j->run->workspace + all->sums + (size_t)number * all->sums_each;
     for (uint32_t i = 0; i < spatial; i++) counts[i] = all->axis[i].count;
-    split(number, spatial, counts, of_axis);
+    cpu_split(number, spatial, counts, of_axis);
     for (uint32_t i = 0; i < spatial; i++) {
         const cpu_remainder *r = &all->axis[i].remainders[of_axis[i]];
         p->before[i] = cpu_convolve_axis(all, i, r, &rhs, &out).before;
@@ -573,7 +568,7 @@ static void spoil_places(const job *j, int64_t feature, const int64_t *inside) {
     for (int64_t n = 0; n < places; n++) {
         int64_t at = feature * w->out_feature;
         bool between = false;
-        split(n, w->spatial, sizes, place);
+        cpu_split(n, w->spatial, sizes, place);
         for (uint32_t i = 0; i < w->spatial; i++) {
             const ref_windows_axis *a = &w->axis[i];
             between |= (place[i] * a->stride + inside[i] * a->window_gap - a->before) %
@@ -600,7 +595,7 @@ static void spoil_range(void *context, uint32_t thread, int64_t begin, int64_t e
         for (int64_t n = 0; n < window; n++) {
             int64_t at = begin * w->rhs_feature;
             bool finite = true;
-            split(n, w->spatial, sizes, inside);
+            cpu_split(n, w->spatial, sizes, inside);
             for (uint32_t i = 0; i < w->spatial; i++) {
                 const ref_windows_axis *a = &w->axis[i];
                 at += (a->reversed ? a->window - 1 - inside[i] : inside[i]) * a->window_step;
@@ -623,14 +618,14 @@ static void look_at_weights(void *context, uint32_t thread, int64_t begin, int64
 }
 
 /* A zero between elements, times a weight that is an infinity or NaN, is NaN. */
-static void spoil(const job *j) {
+static void spoil(job *j) {
     const ref_windows *w = &j->c->whole;
     int64_t each = w->channels;
     for (uint32_t i = 0; i < w->spatial; i++) each *= w->axis[i].window;
     weights all = {.j = j};
     cpu_parallel(j->run->device, w->features * each, GRAIN, look_at_weights, &all);
     if (all.spoiled)
-        cpu_parallel(j->run->device, w->features, 1 + GRAIN / (16 * each), spoil_range, (void *)j);
+        cpu_parallel(j->run->device, w->features, 1 + GRAIN / (16 * each), spoil_range, j);
 }
 
 /* ---- 16-bit numbers ---- */

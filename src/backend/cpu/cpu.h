@@ -607,10 +607,11 @@ bool cpu_dot_fits(const cpu_kernels *kernels, const shoal_graph *g, const shoal_
 void cpu_dot_prepare(const cpu_kernels *kernels, const cpu_program *program, cpu_step *step);
 shoal_status cpu_dot_run(const cpu_run *run, const cpu_step *step);
 
+/* Numbers along axes, the last one the fastest. */
+void cpu_split(int64_t number, uint32_t n, const int64_t *sizes, int64_t *index);
 bool cpu_convolve_fits(const cpu_kernels *kernels, const shoal_graph *g, const shoal_node *node);
 shoal_status cpu_convolve_prepare(const cpu_kernels *kernels, cpu_program *program,
                                   cpu_step *step) SHOAL_CHECK_RESULT;
-/* Bytes of all weights as they are multiplied, and of sums that are still to be joined. */
 /* What an axis is at the places of a remainder; rhs, out: where weights and results begin. */
 ref_windows_axis cpu_convolve_axis(const cpu_convolutions *all, uint32_t axis,
                                    const cpu_remainder *remainder, int64_t *rhs, int64_t *out);

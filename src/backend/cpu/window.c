@@ -42,10 +42,6 @@ static void set_axes(cpu_windows *w, const shoal_node *node, const shoal_type *i
     for (uint32_t i = 0; i < w->rank; i++) w->elements *= w->axis[i].window;
 }
 
-static void split(int64_t number, uint32_t n, const int64_t *sizes, int64_t *index) {
-    for (uint32_t i = n; i-- > 0; number /= sizes[i]) index[i] = number % sizes[i];
-}
-
 /* The operand's index at `place` of an axis, `inside` the window; -1: there is none. */
 static int64_t index_of(const cpu_window_axis *a, int64_t place, int64_t inside) {
     int64_t at = place * a->stride + inside * a->gap - a->before;
@@ -156,7 +152,7 @@ static void reduce_lines(const job *j, int64_t *place, int64_t lines, int64_t fi
     fill(w, to, j->initial, n);
     for (int64_t e = 0; e < w->elements; e++) {
         const char *more = taken;
-        split(e, w->rank, sizes, inside);
+        cpu_split(e, w->rank, sizes, inside);
         for (int64_t l = 0; l < lines; l++) {
             if (w->outer) place[w->outer - 1] = row + l;
             char *here = taken + (size_t)(l * each) * w->bytes;
@@ -182,7 +178,7 @@ static void reduce_range(void *context, uint32_t part, int64_t begin, int64_t en
     int64_t sizes[SHOAL_MAX_RANK], place[SHOAL_MAX_RANK], some = LINE / w->line;
     for (uint32_t i = 0; i < w->outer; i++) sizes[i] = w->axis[i].out;
     for (int64_t lines; begin < end; begin += lines) {
-        split(begin, w->outer, sizes, place);
+        cpu_split(begin, w->outer, sizes, place);
         char *to = j->out + (size_t)(begin * w->line) * w->bytes;
         lines = 1;
         if (some > 1 && w->outer) {
@@ -266,7 +262,7 @@ static void select_line(const scatter_job *j, const int64_t *place, int64_t n, i
     for (int64_t i = 0; i < n; i++) at[i] = -1;
     memset(best, 0, (size_t)n * w->bytes);
     for (int64_t line = 0; line < w->elements / a->window; line++) {
-        split(line, last, sizes, inside);
+        cpu_split(line, last, sizes, inside);
         int64_t offset = offset_of(w, last, place, inside);
         if (offset < 0) continue;
         for (int64_t e = 0; e < a->window; e++) {
@@ -301,7 +297,7 @@ static void scatter_range(void *context, uint32_t part, int64_t begin, int64_t e
     }
     fill(w, j->out + (size_t)(begin * each) * w->bytes, j->initial, (end - begin) * each);
     for (int64_t number = begin * j->places; number < end * j->places; number += n) {
-        split(number, w->rank, out, place);
+        cpu_split(number, w->rank, out, place);
         n = out[w->rank - 1] - place[w->rank - 1];
         if (n > LINE) n = LINE;
         if (n > end * j->places - number) n = end * j->places - number;
