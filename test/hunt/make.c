@@ -61,7 +61,9 @@ bool make_node(maker *m, uint16_t op, const uint32_t *inputs, uint32_t n_inputs,
             room_for(m, first + i);
     }
     if (!fit) return false;
-    hunt_must(hunt_run_node(g, node, m->at, NULL));
+    shoal_status status = hunt_run_node(g, node, m->at, NULL);
+    if (status == SHOAL_NO_MEMORY) return false;
+    hunt_must(status);
     for (uint16_t i = 0; i < node->n_outputs; i++) fit = fit && is_fit(m, first + i);
     if (!fit) return false;
     for (uint16_t i = 0; i < node->n_outputs; i++) use(m, first + i);

@@ -237,6 +237,8 @@ shoal_status hunt_run_graph(const shoal_graph *g, const void *const *inputs, hun
     size_t bytes = 0, at = 0;
     for (uint32_t v = 0; v < g->n_values; v++)
         bytes += ((size_t)base_type_bytes(&g->values[v].type) + 63) & ~(size_t)63;
+    /* A part of a composite may be large though its result has no elements. */
+    if (bytes > UINT32_MAX) return base_fail(SHOAL_NO_MEMORY, "%zu bytes for all values", bytes);
     char *storage = hunt_alloc(bytes);
     void **values = hunt_alloc((g->n_values + 1) * sizeof *values);
     for (uint32_t v = 0; v < g->n_values; v++) {
