@@ -33,20 +33,26 @@ INLINE float with_sign(float size, float sign) {
 /* Adding it rounds to an integer, which is then in the lowest bits. */
 #define TO_INTEGER 0x1.8p23f
 
-/* e^x = 2^n e^r with |r| <= ln 2 / 2: n, in 9 bits below others, and e^r times a power of two. NaN
- * passes through every step. */
-INLINE float exp_parts(float x, uint32_t *n, float scale) {
+/* e^x = 2^n e^r with |r| <= ln 2 / 2: n, in 9 bits below others, and (e^r - 1) / r times a power of
+ * two. NaN passes through every step. */
+INLINE float exp_ratio(float x, uint32_t *n, float *r, float scale) {
     float shifted = x * 1.44269504f + TO_INTEGER;
     *n = bits_of(shifted);
     float whole = shifted - TO_INTEGER;
-    float r = x - whole * 0.693359375f;
-    r = r + whole * 2.12194440e-4f;
+    float rest = x - whole * 0.693359375f;
+    rest = rest + whole * 2.12194440e-4f;
+    *r = rest;
     float p = 1.381456815e-3f * scale;
-    p = p * r + 8.368730482e-3f * scale;
-    p = p * r + 4.166838940e-2f * scale;
-    p = p * r + 1.666652052e-1f * scale;
-    p = p * r + 4.999999344e-1f * scale;
-    p = p * r + scale;
+    p = p * rest + 8.368730482e-3f * scale;
+    p = p * rest + 4.166838940e-2f * scale;
+    p = p * rest + 1.666652052e-1f * scale;
+    p = p * rest + 4.999999344e-1f * scale;
+    return p * rest + scale;
+}
+
+/* The same with e^r. */
+INLINE float exp_parts(float x, uint32_t *n, float scale) {
+    float r, p = exp_ratio(x, n, &r, scale);
     return p * r + scale;
 }
 
@@ -58,6 +64,15 @@ INLINE float exp_f32(float x) {
     int32_t n = (int32_t)(low - bits_of(TO_INTEGER)), half = n >> 1;
     p = p * float_of((uint32_t)(half + 127) << 23);
     return p * float_of((uint32_t)(n - half + 127) << 23);
+}
+
+/* e^x - 1 = 2^n (e^r - 1) + (2^n - 1), in halves, so that what is too large is infinite; 3 ulps. */
+INLINE float expm1_f32(float x) {
+    uint32_t low;
+    float bounded = x < -20 ? -20 : x > 89 ? 89 : x, r;
+    float p = exp_ratio(bounded, &low, &r, 1) * r;
+    float half = float_of((low - bits_of(TO_INTEGER) + 126) << 23);
+    return with_sign((p * half + (half - 0.5f)) * 2, x); /* a sum would lose the sign of -0 */
 }
 
 /* ln x = n ln 2 + ln m with m in [sqrt(1/2), sqrt 2), and ln m = 2 atanh((m - 1) / (m + 1)); 2
@@ -83,6 +98,37 @@ INLINE float log_f32(float x) {
     result = x == INFINITY ? x : result;
     result = x == 0 ? -INFINITY : result;
     return x >= 0 ? result : NAN;
+}
+
+/* ln(1 + x): what the sum loses is its slope's share; 3 ulps. */
+INLINE float log1p_f32(float x) {
+    float sum = 1 + x, lost = x - (sum - 1);
+    float result = log_f32(sum) + lost / sum;
+    result = x == INFINITY ? x : result;
+    result = sum == 0 ? -INFINITY : result;
+    return with_sign(result, x);
+}
+
+/* The angle of (x, y), by that below pi/4; 3 ulps. */
+INLINE float atan2_f32(float y, float x) {
+    float a = fabsf(x), b = fabsf(y), most = a > b ? a : b, least = a > b ? b : a;
+    float t = least == most ? 1 : least / most, s = t * t;
+    t = most == 0 ? 0 : t;
+    s = most == 0 ? 0 : s;
+    float p = -2.423383853e-3f;
+    p = p * s + 1.365520308e-2f;
+    p = p * s - 3.611473318e-2f;
+    p = p * s + 6.271114518e-2f;
+    p = p * s - 8.666908717e-2f;
+    p = p * s + 1.103638373e-1f;
+    p = p * s - 1.427890699e-1f;
+    p = p * s + 1.999975613e-1f;
+    p = p * s - 3.333333187e-1f;
+    float angle = p * s * t + t;
+    angle = b > a ? 1.57079637f - angle - 4.37113883e-8f : angle;
+    angle = bits_of(x) >> 31 ? 3.14159274f - angle - 8.74227766e-8f : angle;
+    angle = (x != x) | (y != y) ? NAN : angle;
+    return with_sign(angle, y);
 }
 
 /* e^-|x|; 2 ulps. NaN counts as infinite: the bound is one of integers, for which there are vector

@@ -22,7 +22,9 @@ enum { BLOCK = 64 };
         }                                                                                          \
     }
 MAP(exponential, exp_f32(x))
+MAP(exponential_minus_one, expm1_f32(x))
 MAP(log, log_f32(x))
+MAP(log_plus_one, log1p_f32(x))
 MAP(tanh, tanh_f32(x))
 MAP(logistic, logistic_f32(x))
 MAP(erf, erf_f32(x))

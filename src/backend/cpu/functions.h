@@ -12,9 +12,12 @@
 /* XX(name): maps of f32, and of f64 where the name says so. */
 /* clang-format off */
 #define CPU_FUNCTION_MAP(XX)                                                                       \
-    XX(exponential) XX(log) XX(tanh) XX(logistic) XX(erf) XX(sine) XX(cosine) XX(power) XX(silu)   \
-    XX(gelu) XX(gelu_tanh) XX(silu_gradient) XX(gelu_gradient) XX(gelu_tanh_gradient)             \
-    XX(exponential_f64) XX(log_f64) XX(tanh_f64) XX(logistic_f64)
+    XX(exponential) XX(exponential_minus_one) XX(log) XX(log_plus_one) XX(tanh) XX(logistic)       \
+    XX(erf) XX(sine) XX(cosine) XX(tan) XX(cbrt) XX(power) XX(atan2) XX(remainder) XX(silu)        \
+    XX(gelu) XX(gelu_tanh) XX(silu_gradient) XX(gelu_gradient) XX(gelu_tanh_gradient)              \
+    XX(exponential_f64) XX(exponential_minus_one_f64) XX(log_f64) XX(log_plus_one_f64)             \
+    XX(tanh_f64) XX(logistic_f64) XX(erf_f64) XX(sine_f64) XX(cosine_f64) XX(tan_f64)              \
+    XX(cbrt_f64) XX(power_f64) XX(atan2_f64) XX(remainder_f64)
 /* clang-format on */
 #define XX(name)                                                                                   \
     void CPU_OF_SET(name)(void *out, const void *const *in, int64_t n, unsigned scalars,           \

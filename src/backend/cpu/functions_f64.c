@@ -1,5 +1,6 @@
-/* Transcendental functions of f64, and those of f32 that go by way of it: sine, cosine, power. As
- * in functions.c, products and sums may be contracted, and results state how far off they are. */
+/* Transcendental functions of f64, and those of f32 that go by way of it: sine, cosine, tangent,
+ * cube root, power. As in functions.c, products and sums may be contracted, and results state how
+ * far off they are. The remainder is exact. */
 #include "backend/cpu/elementary.h"
 
 INLINE double double_of(uint64_t bits) {
@@ -14,32 +15,99 @@ INLINE uint64_t bits_of_f64(double value) {
     return bits;
 }
 
-/* ---- sine and cosine ---- */
+/* ---- sine, cosine and tangent ---- */
 
 /* Beyond this the quarter's number is not exact; callers go to the C library. */
-#define TURN_LIMIT 1e6f
+#define TURN_LIMIT 1e6
 
-/* The sine of x + shift * pi/2 for |x| <= TURN_LIMIT: x is brought to -pi/4 .. pi/4 in double.
- * 1 ulp / 1 ulp. */
-INLINE float turn_f32(float x, uint64_t shift) {
+/* x = quarter * pi/2 + r with r in -pi/4 .. pi/4, for |x| <= TURN_LIMIT, and r's sine and cosine.
+ */
+#define TURNED(type)                                                                               \
+    typedef struct turned_##type {                                                                 \
+        uint64_t quarter;                                                                          \
+        type sine, cosine;                                                                         \
+    } turned_##type;
+TURNED(float)
+TURNED(double)
+
+INLINE uint64_t quarter_of(double x, double *n) {
     const double magic = 6755399441055744; /* 1.5 * 2^52 */
-    double shifted = (double)x * 0.63661977236758134308 + magic, n = shifted - magic;
-    uint64_t quarter = bits_of_f64(shifted) + shift;
+    double shifted = x * 0.63661977236758134308 + magic;
+    *n = shifted - magic;
+    return bits_of_f64(shifted);
+}
+
+/* r is found in double. */
+INLINE turned_float turn_float(float x) {
+    double n;
+    uint64_t quarter = quarter_of((double)x, &n);
     double wide = ((double)x - n * 1.57079632673412561417) - n * 6.07710050650619224932e-11;
     float r = (float)wide, s = r * r;
     float p = 2.71707892e-6f;
     p = p * s + -1.98391704e-4f;
     p = p * s + 8.33332866e-3f;
     p = p * s + -1.66666666e-1f;
-    float sine = s == 0 ? r : p * s * r + r; /* the sum would lose the sign of -0 */
     float q = 2.43718508e-5f;
     q = q * s + -1.38865201e-3f;
     q = q * s + 4.16666129e-2f;
     q = q * s + -4.99999996e-1f;
-    float cosine = q * s + 1;
+    /* Near 0 a sum would lose the sign of -0. */
+    return (turned_float){quarter, s == 0 ? r : p * s * r + r, q * s + 1};
+}
+
+/* pi/2 in three parts, whose products with n are exact but for the last one's; Taylor series. */
+INLINE turned_double turn_double(double x) {
+    double n;
+    uint64_t quarter = quarter_of(x, &n);
+    double first = x - n * 1.57079632673412561417, second = n * 6.07710050630396597660e-11;
+    double near = first - second;
+    double r = near + (((first - near) - second) - n * 2.02226624879595063154e-21), s = r * r;
+    double p = 1.0 / 355687428096000;
+    p = p * s + -1.0 / 1307674368000;
+    p = p * s + 1.0 / 6227020800;
+    p = p * s + -1.0 / 39916800;
+    p = p * s + 1.0 / 362880;
+    p = p * s + -1.0 / 5040;
+    p = p * s + 1.0 / 120;
+    p = p * s + -1.0 / 6;
+    double q = 1.0 / 20922789888000;
+    q = q * s + -1.0 / 87178291200;
+    q = q * s + 1.0 / 479001600;
+    q = q * s + -1.0 / 3628800;
+    q = q * s + 1.0 / 40320;
+    q = q * s + -1.0 / 720;
+    q = q * s + 1.0 / 24;
+    q = q * s + -0.5;
+    return (turned_double){quarter, s == 0 ? x : p * s * r + r, q * s + 1};
+}
+
+/* The sine of x + shift * pi/2. 1 ulp / 2 ulps. */
+INLINE float sine_float(float x, uint64_t shift) {
+    turned_float t = turn_float(x);
+    uint64_t quarter = t.quarter + shift;
     uint32_t odd = 0u - (uint32_t)(quarter & 1);
-    uint32_t bits = (bits_of(cosine) & odd) | (bits_of(sine) & ~odd);
+    uint32_t bits = (bits_of(t.cosine) & odd) | (bits_of(t.sine) & ~odd);
     return float_of(bits ^ (uint32_t)(quarter & 2) << 30);
+}
+
+INLINE double sine_double(double x, uint64_t shift) {
+    turned_double t = turn_double(x);
+    uint64_t quarter = t.quarter + shift, odd = 0u - (quarter & 1);
+    uint64_t bits = (bits_of_f64(t.cosine) & odd) | (bits_of_f64(t.sine) & ~odd);
+    return double_of(bits ^ (quarter & 2) << 62);
+}
+
+/* 3 ulps / 3 ulps. */
+INLINE float tan_float(float x) {
+    turned_float t = turn_float(x);
+    bool odd = t.quarter & 1;
+    return (odd ? -t.cosine : t.sine) / (odd ? t.sine : t.cosine);
+}
+
+INLINE double tan_double(double x) {
+    turned_double t = turn_double(x);
+    bool odd = t.quarter & 1;
+    return (odd ? -t.cosine : t.sine) / (odd ? t.sine : t.cosine);
 }
 
 /* ---- f64 ---- */
@@ -172,6 +240,87 @@ INLINE float power_f32(float x, float y) {
     return is_one ? 1 : result;
 }
 
+/* ---- roots, differences, angles ---- */
+
+/* A third of the exponent and of the mantissa's bits, then two of Halley's steps, each of which
+ * leaves the cube of the error. 1 ulp. */
+INLINE float cbrt_f32(float x) {
+    double a = (double)fabsf(x);
+    uint64_t third = (bits_of_f64(a) >> 32) * UINT64_C(0xaaaaaaab) >> 33;
+    double t = double_of((third + 715094163) << 32);
+    for (int step = 0; step < 2; step++) {
+        double cube = t * t * t;
+        t = t * (2 * a + cube) / (a + 2 * cube);
+    }
+    return (x == 0) | (a == (double)INFINITY) ? x : with_sign((float)t, x);
+}
+
+/* As expm1_f32 and log1p_f32. 2 ulps each. */
+INLINE double expm1_f64(double x) {
+    reduced_f64 k = reduce_f64(x < -40 ? -40 : x > 710 ? 710 : x);
+    double half = double_of((uint64_t)(k.n + 1022) << 52);
+    return copysign((expm1_core_f64(k.r) * half + (half - 0.5)) * 2, x);
+}
+
+INLINE double log1p_f64(double x) {
+    double sum = 1 + x, lost = x - (sum - 1);
+    double result = log_f64(sum) + lost / sum;
+    result = x == (double)INFINITY ? x : result;
+    result = sum == 0 ? (double)-INFINITY : result;
+    return copysign(result, x);
+}
+
+/* The angle of (x, y), by that below pi/8. 2 ulps. */
+INLINE double atan2_f64(double y, double x) {
+    double a = fabs(x), b = fabs(y), most = a > b ? a : b, least = a > b ? b : a;
+    double t = least == most ? 1 : least / most;
+    t = most == 0 ? 0 : t;
+    bool beyond = t > 0.41421356237309503;
+    t = beyond ? (t - 1) / (t + 1) : t;
+    double s = t * t;
+    double p = 1.630086756145922047e-2;
+    p = p * s - 3.458485175370609774e-2;
+    p = p * s + 4.552176889020103646e-2;
+    p = p * s - 5.230589026088052670e-2;
+    p = p * s + 5.878948321782069674e-2;
+    p = p * s - 6.666426666405156101e-2;
+    p = p * s + 7.692296480450657623e-2;
+    p = p * s - 9.090908757393498282e-2;
+    p = p * s + 1.111111110523935042e-1;
+    p = p * s - 1.428571428566075585e-1;
+    p = p * s + 1.999999999999980854e-1;
+    p = p * s - 3.333333333333333322e-1;
+    double angle = p * s * t + t;
+    angle = beyond ? 7.85398163397448279e-1 + (angle + 3.06161699786838e-17) : angle;
+    angle = b > a ? 1.57079632679489656 - (angle - 6.12323399573676604e-17) : angle;
+    angle = bits_of_f64(x) >> 63 ? 3.14159265358979312 - (angle - 1.22464679914735321e-16) : angle;
+    angle = (x != x) | (y != y) ? (double)NAN : angle;
+    return copysign(angle, y);
+}
+
+/* ---- x modulo y ---- */
+
+/* Of sizes: the nearest multiple of y is taken away, and given back if that was too much. The
+ * quotient has to be below REMAINDER_LIMIT, so that the multiple, or what is left of it in a fused
+ * operation, is exact; others go to the C library. */
+#define REMAINDER_LIMIT 0x1p29
+
+INLINE double nearest_f64(double x) { return (x + 0x1p52) - 0x1p52; }
+
+INLINE float remainder_f32(float x, float y) {
+    double a = (double)fabsf(x), b = (double)fabsf(y), r = a - nearest_f64(a / b) * b;
+    return with_sign((float)(r < 0 ? r + b : r), x);
+}
+
+INLINE double remainder_f64(double x, double y) {
+#if defined(__FMA__) || defined(__aarch64__)
+    double a = fabs(x), b = fabs(y), r = __builtin_fma(-nearest_f64(a / b), b, a);
+    return copysign(r < 0 ? r + b : r, x);
+#else
+    return fmod(x, y);
+#endif
+}
+
 /* ---- maps ---- */
 
 #define MAP(name, type, expression)                                                                \
@@ -185,43 +334,57 @@ INLINE float power_f32(float x, float y) {
         }                                                                                          \
     }
 MAP(exponential_f64, double, exp_f64(x))
+MAP(exponential_minus_one_f64, double, expm1_f64(x))
 MAP(log_f64, double, log_f64(x))
+MAP(log_plus_one_f64, double, log1p_f64(x))
 MAP(tanh_f64, double, tanh_f64(x))
 MAP(logistic_f64, double, logistic_f64(x))
+MAP(erf_f64, double, erf(x))
+MAP(cbrt, float, cbrt_f32(x))
+MAP(cbrt_f64, double, cbrt(x))
 
-/* The few elements that are too large for the fast reduction go to the C library. Blocks are copied
- * first, since out may be the operand. */
-#define TURN(name, shift, library)                                                                 \
+/* The few elements that `fits` leaves out go to the C library. Blocks are copied first, since out
+ * may be an operand, and so that one loop serves for all of `scalars`. */
+#define BLOCKS(name, type, operands, fits, expression, library)                                    \
     void CPU_OF_SET(name)(void *to, const void *const *in, int64_t n, unsigned scalars,            \
                           const char *ahead) {                                                     \
-        enum { BLOCK = 256 };                                                                      \
-        float copy[BLOCK];                                                                         \
+        enum { BLOCK = 64 };                                                                       \
+        type copy[2][BLOCK];                                                                       \
         for (int64_t at = 0; at < n; at += BLOCK) {                                                \
-            float *out = (float *)to + at;                                                         \
+            type *out = (type *)to + at;                                                           \
             int64_t some = n - at < BLOCK ? n - at : BLOCK;                                        \
-            uint32_t large = 0;                                                                    \
-            memcpy(copy, (const float *)in[0] + at, (size_t)some * sizeof *copy);                  \
-            for (int64_t i = 0; i < some; i++) large |= !(fabsf(copy[i]) <= TURN_LIMIT);           \
-            for (int64_t i = 0; i < some; i++) out[i] = turn_f32(copy[i], shift);                  \
-            for (int64_t i = 0; large && i < some; i++)                                            \
-                if (!(fabsf(copy[i]) <= TURN_LIMIT)) out[i] = library(copy[i]);                    \
+            unsigned unfit = 0;                                                                    \
+            for (int k = 0; k < operands; k++) {                                                   \
+                const type *from = in[k];                                                          \
+                const int64_t step = !(scalars >> k & 1);                                          \
+                for (int64_t i = 0; i < some; i++) copy[k][i] = from[(at + i) * step];             \
+            }                                                                                      \
+            for (int64_t i = 0; i < some; i++) {                                                   \
+                type x = copy[0][i], y = copy[operands - 1][i];                                    \
+                unfit |= !fits((double)x, (double)y);                                              \
+                out[i] = expression;                                                               \
+            }                                                                                      \
+            for (int64_t i = 0; unfit && i < some; i++) {                                          \
+                type x = copy[0][i], y = copy[operands - 1][i];                                    \
+                if (!fits((double)x, (double)y)) out[i] = library;                                 \
+            }                                                                                      \
         }                                                                                          \
     }
-TURN(sine, 0, sinf)
-TURN(cosine, 1, cosf)
-
-/* Operands are copied first, so that one loop serves for all of `scalars`. */
-void CPU_OF_SET(power)(void *to, const void *const *in, int64_t n, unsigned scalars,
-                       const char *ahead) {
-    enum { BLOCK = 64 };
-    float x[BLOCK], y[BLOCK];
-    const float *a = in[0], *b = in[1];
-    const int64_t step_a = !(scalars & 1), step_b = !(scalars & 2);
-    for (int64_t at = 0; at < n; at += BLOCK) {
-        float *out = (float *)to + at;
-        int64_t some = n - at < BLOCK ? n - at : BLOCK;
-        for (int64_t i = 0; i < some; i++) x[i] = a[(at + i) * step_a];
-        for (int64_t i = 0; i < some; i++) y[i] = b[(at + i) * step_b];
-        for (int64_t i = 0; i < some; i++) out[i] = power_f32(x[i], y[i]);
-    }
+INLINE bool any(double x, double y) { return true; }
+INLINE bool turns(double x, double y) { return fabs(x) <= TURN_LIMIT; }
+INLINE bool divides(double x, double y) {
+    return (fabs(x) / fabs(y) < REMAINDER_LIMIT) & (fabs(y) < (double)INFINITY);
 }
+
+BLOCKS(sine, float, 1, turns, sine_float(x, 0), sinf(x))
+BLOCKS(cosine, float, 1, turns, sine_float(x, 1), cosf(x))
+BLOCKS(tan, float, 1, turns, tan_float(x), tanf(x))
+BLOCKS(sine_f64, double, 1, turns, sine_double(x, 0), sin(x))
+BLOCKS(cosine_f64, double, 1, turns, sine_double(x, 1), cos(x))
+BLOCKS(tan_f64, double, 1, turns, tan_double(x), tan(x))
+BLOCKS(power, float, 2, any, power_f32(x, y), 0)
+BLOCKS(power_f64, double, 2, any, (y == 0) | (x == 1) ? 1 : pow(x, y), 0)
+BLOCKS(atan2, float, 2, any, atan2_f32(x, y), 0)
+BLOCKS(atan2_f64, double, 2, any, atan2_f64(x, y), 0)
+BLOCKS(remainder, float, 2, divides, remainder_f32(x, y), fmodf(x, y))
+BLOCKS(remainder_f64, double, 2, divides, remainder_f64(x, y), fmod(x, y))

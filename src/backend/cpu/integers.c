@@ -28,24 +28,83 @@
     BINARY(unequal_##name, type, uint8_t, x != y)
 UNSIGNED(SIGNLESS)
 
+/* By as many bits as the element has, or more, or by a negative number: zeros, or the sign. */
+#define SHIFT(name, type, with_sign, bits)                                                         \
+    BINARY(shift_left_##name, type, type, y < bits ? (type)(x << (y % bits)) : 0)                  \
+    BINARY(shift_logical_##name, type, type, y < bits ? (type)(x >> (y % bits)) : 0)               \
+    BINARY(shift_sign_##name, type, type, (with_sign)x >> (y < bits ? y : bits - 1))
+SHIFT(u8, uint8_t, int8_t, 8)
+SHIFT(u16, uint16_t, int16_t, 16)
+SHIFT(u32, uint32_t, int32_t, 32)
+SHIFT(u64, uint64_t, int64_t, 64)
+
+/* Bits that are set: sums of neighbours, twice as wide each time; the product adds up its bytes. */
+INLINE uint64_t count_bits_64(uint64_t x) {
+    x -= x >> 1 & UINT64_C(0x5555555555555555);
+    x = (x & UINT64_C(0x3333333333333333)) + (x >> 2 & UINT64_C(0x3333333333333333));
+    return ((x + (x >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f)) * UINT64_C(0x0101010101010101) >> 56;
+}
+INLINE uint32_t count_bits(uint32_t x) {
+    x -= x >> 1 & 0x55555555u;
+    x = (x & 0x33333333u) + (x >> 2 & 0x33333333u);
+    return ((x + (x >> 4)) & 0x0f0f0f0fu) * 0x01010101u >> 24;
+}
+/* All bits from the highest that is set on. */
+INLINE uint64_t smear_64(uint64_t x) {
+    x |= x >> 1;
+    x |= x >> 2;
+    x |= x >> 4;
+    x |= x >> 8;
+    x |= x >> 16;
+    return x | x >> 32;
+}
+INLINE uint32_t smear(uint32_t x) { return (uint32_t)smear_64(x); }
+#define COUNTS(name, type, count, all, bits)                                                       \
+    UNARY(popcnt_##name, type, type, count(x))                                                     \
+    UNARY(leading_zeros_##name, type, type, bits - count(all(x)))
+COUNTS(u8, uint8_t, count_bits, smear, 8)
+COUNTS(u16, uint16_t, count_bits, smear, 16)
+COUNTS(u32, uint32_t, count_bits, smear, 32)
+COUNTS(u64, uint64_t, count_bits_64, smear_64, 64)
+
 #define ORDERED(name, type, wide)                                                                  \
     BINARY(maximum_##name, type, type, x > y ? x : y)                                              \
     BINARY(minimum_##name, type, type, x < y ? x : y)                                              \
     BINARY(less_##name, type, uint8_t, x < y)                                                      \
     BINARY(at_most_##name, type, uint8_t, x <= y)                                                  \
     BINARY(greater_##name, type, uint8_t, x > y)                                                   \
-    BINARY(at_least_##name, type, uint8_t, x >= y)
+    BINARY(at_least_##name, type, uint8_t, x >= y)                                                 \
+    TERNARY(clamp_##name, type, (y > x ? y : x) < z ? (y > x ? y : x) : z)
 SIGNED(ORDERED)
 UNSIGNED(ORDERED)
 
-/* By zero: all bits set; the least number by -1: itself. */
+INLINE uint64_t whole_power(uint64_t x, uint64_t y) {
+    uint64_t result = 1;
+    for (; y; y >>= 1, x *= x)
+        if (y & 1) result *= x;
+    return result;
+}
+
+/* One over x, rounded towards zero, to a negative power. */
+INLINE uint64_t signed_power(int64_t x, int64_t y) {
+    if (y >= 0) return whole_power((uint64_t)x, (uint64_t)y);
+    return x == 1 || (x == -1 && y % 2 == 0) ? 1 : x == -1 ? UINT64_MAX : 0;
+}
+
+/* Division by zero: all bits set, and x is left; the least number by -1: itself. */
 #define SIGNED_ONLY(name, type, wide)                                                              \
     UNARY(negate_##name, type, type, 0 - (wide)x)                                                  \
+    UNARY(sign_##name, type, type, (x > 0) - (x < 0))                                              \
     UNARY(absolute_##name, type, type, x < 0 ? 0 - (wide)x : (wide)x)                              \
-    BINARY(divide_##name, type, type, y == 0 ? (wide)-1 : y == -1 ? 0 - (wide)x : (wide)(x / y))
+    BINARY(divide_##name, type, type, y == 0 ? (wide)-1 : y == -1 ? 0 - (wide)x : (wide)(x / y))   \
+    BINARY(remainder_##name, type, type, y == 0 ? x : y == -1 ? 0 : x % y)                         \
+    BINARY(power_##name, type, type, signed_power(x, y))
 SIGNED(SIGNED_ONLY)
 #define UNSIGNED_ONLY(name, type, wide)                                                            \
-    BINARY(divide_##name, type, type, y == 0 ? (type)-1 : (type)(x / y))
+    UNARY(sign_##name, type, type, x > 0)                                                          \
+    BINARY(divide_##name, type, type, y == 0 ? (type)-1 : (type)(x / y))                           \
+    BINARY(remainder_##name, type, type, y == 0 ? x : (type)(x % y))                               \
+    BINARY(power_##name, type, type, whole_power(x, y))
 UNSIGNED(UNSIGNED_ONLY)
 
 /* ---- bool: any byte but 0 is true ---- */
@@ -115,6 +174,15 @@ const cpu_maps CPU_OF_SET(integer_maps) = {
             [GRAPH_SUBTRACT] = SIGNLESS_ROW(subtract, NULL),
             [GRAPH_MULTIPLY] = SIGNLESS_ROW(multiply, and_bool),
             [GRAPH_DIVIDE] = ROW(divide, NULL),
+            [GRAPH_REMAINDER] = ROW(remainder, NULL),
+            [GRAPH_POWER] = ROW(power, NULL),
+            [GRAPH_SIGN] = ROW(sign, NULL),
+            [GRAPH_CLAMP] = ROW(clamp, NULL),
+            [GRAPH_SHIFT_LEFT] = SIGNLESS_ROW(shift_left, NULL),
+            [GRAPH_SHIFT_RIGHT_LOGICAL] = SIGNLESS_ROW(shift_logical, NULL),
+            [GRAPH_SHIFT_RIGHT_ARITHMETIC] = SIGNLESS_ROW(shift_sign, NULL),
+            [GRAPH_POPCNT] = SIGNLESS_ROW(popcnt, NULL),
+            [GRAPH_COUNT_LEADING_ZEROS] = SIGNLESS_ROW(leading_zeros, NULL),
             [GRAPH_MAXIMUM] = ROW(maximum, or_bool),
             [GRAPH_MINIMUM] = ROW(minimum, and_bool),
             [GRAPH_SELECT] = {[SHOAL_BOOL] = select_1,

@@ -15,6 +15,35 @@ UNARY_BOTH(abs, fabsf(x), fabs(x))
 UNARY_BOTH(sqrt, sqrtf(x), sqrt(x))
 UNARY_BOTH(rsqrt, 1 / sqrtf(x), 1 / sqrt(x))
 
+/* Rounding to the nearest: from UNIT on there are no digits behind the point, and adding it leaves
+ * none of what is smaller. The others go on from there; results keep the sign, of 0, too. */
+#define ROUNDING(type, suffix, UNIT, size_of, sign_from)                                           \
+    INLINE type nearest_##suffix(type x) {                                                         \
+        type size = size_of(x);                                                                    \
+        return sign_from(size < UNIT ? (size + UNIT) - UNIT : size, x);                            \
+    }                                                                                              \
+    INLINE type floor_##suffix(type x) {                                                           \
+        type near = nearest_##suffix(x);                                                           \
+        return sign_from(near > x ? near - 1 : near, x);                                           \
+    }                                                                                              \
+    INLINE type ceil_##suffix(type x) {                                                            \
+        type near = nearest_##suffix(x);                                                           \
+        return sign_from(near < x ? near + 1 : near, x);                                           \
+    }                                                                                              \
+    INLINE type away_##suffix(type x) {                                                            \
+        type size = size_of(x), near = size_of(nearest_##suffix(x));                               \
+        return sign_from(size - near == (type)0.5 ? near + 1 : near, x);                           \
+    }
+ROUNDING(float, f32, 0x1p23f, fabsf, copysignf)
+ROUNDING(double, f64, 0x1p52, fabs, copysign)
+UNARY_BOTH(round_nearest_even, nearest_f32(x), nearest_f64(x))
+UNARY_BOTH(round_nearest_afz, away_f32(x), away_f64(x))
+UNARY_BOTH(floor, floor_f32(x), floor_f64(x))
+UNARY_BOTH(ceil, ceil_f32(x), ceil_f64(x))
+UNARY_BOTH(sign, x > 0 ? 1 : x < 0 ? -1 : x, x > 0 ? 1 : x < 0 ? -1 : x)
+UNARY(map_is_finite_f32, float, uint8_t, x - x == 0)
+UNARY(map_is_finite_f64, double, uint8_t, x - x == 0)
+
 #define BINARY_BOTH(name, single, twofold)                                                         \
     BINARY(map_##name##_f32, float, float, single)                                                 \
     BINARY(map_##name##_f64, double, double, twofold)
@@ -25,6 +54,9 @@ BINARY_BOTH(multiply, x *y, x *y)
 BINARY_BOTH(divide, x / y, x / y)
 BINARY_BOTH(maximum, maximum_f32(x, y), maximum_f64(x, y))
 BINARY_BOTH(minimum, minimum_f32(x, y), minimum_f64(x, y))
+
+TERNARY(map_clamp_f32, float, minimum_f32(maximum_f32(y, x), z))
+TERNARY(map_clamp_f64, double, minimum_f64(maximum_f64(y, x), z))
 
 /* Of three operands, each operation rounded. */
 #define MULTIPLIED(name, type, expression)                                                         \
@@ -174,13 +206,24 @@ const cpu_maps CPU_OF_SET(float_maps) = {
             [GRAPH_ABS] = FLOATS(map, abs),
             [GRAPH_SQRT] = FLOATS(map, sqrt),
             [GRAPH_RSQRT] = FLOATS(map, rsqrt),
+            [GRAPH_ROUND_NEAREST_EVEN] = FLOATS(map, round_nearest_even),
+            [GRAPH_ROUND_NEAREST_AFZ] = FLOATS(map, round_nearest_afz),
+            [GRAPH_FLOOR] = FLOATS(map, floor),
+            [GRAPH_CEIL] = FLOATS(map, ceil),
+            [GRAPH_SIGN] = FLOATS(map, sign),
+            [GRAPH_IS_FINITE] = FLOATS(map, is_finite),
+            [GRAPH_CLAMP] = FLOATS(map, clamp),
             [GRAPH_EXPONENTIAL] = FUNCTION(exponential),
+            [GRAPH_EXPONENTIAL_MINUS_ONE] = FUNCTION(exponential_minus_one),
             [GRAPH_LOG] = FUNCTION(log),
+            [GRAPH_LOG_PLUS_ONE] = FUNCTION(log_plus_one),
             [GRAPH_TANH] = FUNCTION(tanh),
             [GRAPH_LOGISTIC] = FUNCTION(logistic),
-            [GRAPH_ERF] = SINGLE(erf),
-            [GRAPH_SINE] = SINGLE(sine),
-            [GRAPH_COSINE] = SINGLE(cosine),
+            [GRAPH_ERF] = FUNCTION(erf),
+            [GRAPH_SINE] = FUNCTION(sine),
+            [GRAPH_COSINE] = FUNCTION(cosine),
+            [GRAPH_TAN] = FUNCTION(tan),
+            [GRAPH_CBRT] = FUNCTION(cbrt),
             [GRAPH_SILU] = SINGLE(silu),
             [GRAPH_GELU] = SINGLE(gelu),
             [GRAPH_SILU_GRADIENT] = SINGLE(silu_gradient),
@@ -191,7 +234,9 @@ const cpu_maps CPU_OF_SET(float_maps) = {
             [GRAPH_DIVIDE] = FLOATS(map, divide),
             [GRAPH_MAXIMUM] = FLOATS(map, maximum),
             [GRAPH_MINIMUM] = FLOATS(map, minimum),
-            [GRAPH_POWER] = SINGLE(power),
+            [GRAPH_POWER] = FUNCTION(power),
+            [GRAPH_ATAN2] = FUNCTION(atan2),
+            [GRAPH_REMAINDER] = FUNCTION(remainder),
         },
     .compare = {FLOATS(compare, eq), FLOATS(compare, ne), FLOATS(compare, lt), FLOATS(compare, le),
                 FLOATS(compare, gt), FLOATS(compare, ge)},

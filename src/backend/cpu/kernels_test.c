@@ -64,6 +64,7 @@ static double logistic(double x) { return 1 / (1 + exp(-x)); }
 static double silu(double x) { return x * logistic(x); }
 static double gelu(double x) { return x * 0.5 * erfc(-x * sqrt(0.5)); }
 static double half_power(double x) { return pow(x, 2.5); }
+static double angle(double x) { return atan2(x, 2.5); }
 static double silu_slope(double x) { return logistic(x) * (1 + x * (1 - logistic(x))); }
 static double gelu_slope(double x) {
     return 0.5 * erfc(-x * sqrt(0.5)) + x * exp(-x * x / 2) * 0.3989422804014327;
@@ -85,6 +86,11 @@ static const struct function {
     {GRAPH_ERF, erf, 3, 0},
     {GRAPH_SINE, sin, 2, 0},
     {GRAPH_COSINE, cos, 2, 0},
+    {GRAPH_TAN, tan, 4, 0},
+    {GRAPH_EXPONENTIAL_MINUS_ONE, expm1, 3, 0},
+    {GRAPH_LOG_PLUS_ONE, log1p, 3, 0},
+    {GRAPH_CBRT, cbrt, 1, 0},
+    {GRAPH_ATAN2, angle, 3, 0},
     {GRAPH_POWER, half_power, 2, 0},
     {GRAPH_SILU_GRADIENT, silu_slope, 9, 0.5},
     {GRAPH_GELU_GRADIENT, gelu_slope, 9, 0.5},
@@ -105,7 +111,7 @@ static void test_function(const cpu_kernels *table, const struct function *f, ui
     const void *exponent = wide ? (const void *)&y : (const void *)&single;
     bool slope = f->op == GRAPH_SILU_GRADIENT || f->op == GRAPH_GELU_GRADIENT;
     const void *operands[] = {slope ? (const void *)&one : in[0], slope ? in[0] : exponent};
-    unsigned scalars = slope ? 1 : f->op == GRAPH_POWER ? 2 : 0;
+    unsigned scalars = slope ? 1 : f->op == GRAPH_POWER || f->op == GRAPH_ATAN2 ? 2 : 0;
     if (!kernel) return;
     fill(dtype);
     for (int i = 0; i < 60; i++) set(dtype, 0, 5 * i, i < 40 ? (i - 20) * 4.17 : (i - 50) * 1e4);
@@ -140,10 +146,10 @@ static void test_maps(void **state) {
     for (int t = 1; t < n_tables; t++)
         for (uint8_t dtype = 0; dtype < SHOAL_DTYPE_COUNT; dtype++) {
             fill(dtype);
-            for (int l = 0; l < 11 * 4 * CPU_MAPS; l++) {
+            for (int l = 0; l < 11 * 8 * CPU_MAPS; l++) {
                 int64_t n = lengths[l % 11];
-                unsigned scalars = (unsigned)l / 11 % 4;
-                const cpu_maps *maps = tables[t]->maps[l / 44], *base = tables[0]->maps[l / 44];
+                unsigned scalars = (unsigned)l / 11 % 8;
+                const cpu_maps *maps = tables[t]->maps[l / 88], *base = tables[0]->maps[l / 88];
                 for (int op = 0; op < GRAPH_OP_BUILT_IN; op++) {
                     cpu_map_kernel kernel = maps->map[op][dtype];
                     /* Select's predicate is bool, which the other operands' bytes serve as. */

@@ -76,4 +76,32 @@ INLINE double minimum_f64(double x, double y) { return SMALLER(x, y, sign_f64); 
         }                                                                                          \
     }
 
+/* Of three operands; loops for when none is for all, or the first and the last are. */
+#define TERNARY(name, type, expression)                                                            \
+    static void name(void *to, const void *const *in, int64_t n, unsigned scalars,                 \
+                     const char *ahead) {                                                          \
+        type *out = to;                                                                            \
+        const type *a = in[0], *b = in[1], *c = in[2];                                             \
+        const int64_t step_a = !(scalars & 1), step_b = !(scalars & 2), step_c = !(scalars & 4);   \
+        if (!scalars) {                                                                            \
+            for (int64_t i = 0; i < n; i++) {                                                      \
+                type x = a[i], y = b[i], z = c[i];                                                 \
+                out[i] = (type)(expression);                                                       \
+            }                                                                                      \
+        } else if (scalars == 5) {                                                                 \
+            type x = *a, z = *c;                                                                   \
+            for (int64_t i = 0; i < n; i++) {                                                      \
+                type y = b[i];                                                                     \
+                out[i] = (type)(expression);                                                       \
+            }                                                                                      \
+        } else {                                                                                   \
+            type first = *a, second = *b, third = *c;                                              \
+            for (int64_t i = 0; i < n; i++) {                                                      \
+                type x = step_a ? a[i] : first, y = step_b ? b[i] : second;                        \
+                type z = step_c ? c[i] : third;                                                    \
+                out[i] = (type)(expression);                                                       \
+            }                                                                                      \
+        }                                                                                          \
+    }
+
 #endif
