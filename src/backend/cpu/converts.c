@@ -1,6 +1,7 @@
-/* Conversions between element types. What has none here (some to float16 and bfloat16, where going
- * by float would round twice) runs by the reference's kernel. */
+/* Conversions between element types. */
 #include "backend/cpu/loops.h"
+
+#include <math.h>
 
 #ifdef __F16C__
 #include <immintrin.h>
@@ -99,10 +100,29 @@ UNARY(bf16_to_f64, uint16_t, double, widen_bfloat(x))
 UNARY(f16_to_bf16, uint16_t, uint16_t, narrow_bfloat(widen_half(x)))
 UNARY(bf16_to_f16, uint16_t, uint16_t, narrow_half(widen_bfloat(x)))
 UNARY(f16_to_bool, uint16_t, uint8_t, (x & 0x7fff) != 0)
+#define bf16_to_bool f16_to_bool
 UNARY(f32_to_bool, float, uint8_t, x != 0)
 UNARY(f64_to_bool, double, uint8_t, x != 0)
 UNARY(f32_to_f64, float, double, x)
 UNARY(f64_to_f32, double, float, x)
+
+/* A float from which rounding once more gives what rounding at once would: where bits are lost the
+ * last one that is kept is set. */
+INLINE float odd_float(double value) {
+    float near = (float)value;
+    bool kept = ((double)near == value) | (value != value) | (near - near != 0);
+    uint32_t over = fabs((double)near) > fabs(value), bits = (bits_of(near) - over) | 1;
+    return kept ? near : float_of(bits);
+}
+
+/* The same of integers that double may not hold. */
+INLINE double odd_double(uint64_t size, bool below) {
+    uint64_t lost = size & 0x7ff, kept = (size ^ lost) | (lost ? 0x800 : 0);
+    double value = (double)(size >> 53 ? kept : size);
+    return below ? -value : value;
+}
+UNARY(f64_to_f16, double, uint16_t, narrow_half(odd_float(x)))
+UNARY(f64_to_bf16, double, uint16_t, narrow_bfloat(odd_float(x)))
 
 /* ---- integers: wrap; bool is x != 0 ---- */
 
@@ -141,6 +161,13 @@ TO_SMALL(i8, int8_t)
 TO_SMALL(i16, int16_t)
 TO_SMALL(u8, uint8_t)
 TO_SMALL(u16, uint16_t)
+#define TO_ODD(from, type, value)                                                                  \
+    UNARY(from##_to_f16, type, uint16_t, narrow_half(odd_float(value)))                            \
+    UNARY(from##_to_bf16, type, uint16_t, narrow_bfloat(odd_float(value)))
+TO_ODD(i32, int32_t, x)
+TO_ODD(u32, uint32_t, x)
+TO_ODD(i64, int64_t, odd_double(x < 0 ? 0 - (uint64_t)x : (uint64_t)x, x < 0))
+TO_ODD(u64, uint64_t, odd_double(x, false))
 
 /* ---- from bool ---- */
 
@@ -155,23 +182,25 @@ UNARY(bool_to_bf16, uint8_t, uint16_t, x ? 0x3f80 : 0)
 /* ---- from floating point: towards zero, saturating; NaN becomes 0 ---- */
 
 /* The largest float of a type is what it holds of the bound below the power of two. */
-#define SATURATE(from, type, name, result, by, least, above, most)                                 \
+#define SATURATE(from, type, value, name, result, by, least, above, most)                          \
     UNARY(from##_to_##name, type, result,                                                          \
-          x != x         ? (result)0                                                               \
-          : x <= (least) ? (result)(least)                                                         \
-          : x >= (above) ? (result)(most)                                                          \
-                         : (result)(by)x)
-#define FROM_FLOAT(from, type)                                                                     \
-    SATURATE(from, type, i8, int8_t, int32_t, -128, 128, INT8_MAX)                                 \
-    SATURATE(from, type, i16, int16_t, int32_t, -32768, 32768, INT16_MAX)                          \
-    SATURATE(from, type, i32, int32_t, int32_t, -0x1p31f, 0x1p31f, INT32_MAX)                      \
-    SATURATE(from, type, i64, int64_t, int64_t, -0x1p63f, 0x1p63f, INT64_MAX)                      \
-    SATURATE(from, type, u8, uint8_t, int32_t, 0, 256, UINT8_MAX)                                  \
-    SATURATE(from, type, u16, uint16_t, int32_t, 0, 65536, UINT16_MAX)                             \
-    SATURATE(from, type, u32, uint32_t, int64_t, 0, 0x1p32f, UINT32_MAX)                           \
-    SATURATE(from, type, u64, uint64_t, uint64_t, 0, 0x1p64f, UINT64_MAX)
-FROM_FLOAT(f32, float)
-FROM_FLOAT(f64, double)
+          (value) != (value)   ? (result)0                                                         \
+          : (value) <= (least) ? (result)(least)                                                   \
+          : (value) >= (above) ? (result)(most)                                                    \
+                               : (result)(by)(value))
+#define FROM_FLOAT(from, type, value)                                                              \
+    SATURATE(from, type, value, i8, int8_t, int32_t, -128, 128, INT8_MAX)                          \
+    SATURATE(from, type, value, i16, int16_t, int32_t, -32768, 32768, INT16_MAX)                   \
+    SATURATE(from, type, value, i32, int32_t, int32_t, -0x1p31f, 0x1p31f, INT32_MAX)               \
+    SATURATE(from, type, value, i64, int64_t, int64_t, -0x1p63f, 0x1p63f, INT64_MAX)               \
+    SATURATE(from, type, value, u8, uint8_t, int32_t, 0, 256, UINT8_MAX)                           \
+    SATURATE(from, type, value, u16, uint16_t, int32_t, 0, 65536, UINT16_MAX)                      \
+    SATURATE(from, type, value, u32, uint32_t, int64_t, 0, 0x1p32f, UINT32_MAX)                    \
+    SATURATE(from, type, value, u64, uint64_t, uint64_t, 0, 0x1p64f, UINT64_MAX)
+FROM_FLOAT(f32, float, x)
+FROM_FLOAT(f64, double, x)
+FROM_FLOAT(f16, uint16_t, widen_half(x))
+FROM_FLOAT(bf16, uint16_t, widen_bfloat(x))
 
 /* ---- the table ---- */
 
@@ -186,14 +215,14 @@ const cpu_map_kernel CPU_OF_SET(converts)[SHOAL_DTYPE_COUNT][SHOAL_DTYPE_COUNT] 
     [SHOAL_BOOL] = {TO_INTEGERS(bool), TO_FLOATS(bool), TO_HALVES(bool)},
     [SHOAL_I8] = {TO_INTEGERS(i8), TO_FLOATS(i8), TO_HALVES(i8)},
     [SHOAL_I16] = {TO_INTEGERS(i16), TO_FLOATS(i16), TO_HALVES(i16)},
-    [SHOAL_I32] = {TO_INTEGERS(i32), TO_FLOATS(i32)},
-    [SHOAL_I64] = {TO_INTEGERS(i64), TO_FLOATS(i64)},
+    [SHOAL_I32] = {TO_INTEGERS(i32), TO_FLOATS(i32), TO_HALVES(i32)},
+    [SHOAL_I64] = {TO_INTEGERS(i64), TO_FLOATS(i64), TO_HALVES(i64)},
     [SHOAL_U8] = {TO_INTEGERS(u8), TO_FLOATS(u8), TO_HALVES(u8)},
     [SHOAL_U16] = {TO_INTEGERS(u16), TO_FLOATS(u16), TO_HALVES(u16)},
-    [SHOAL_U32] = {TO_INTEGERS(u32), TO_FLOATS(u32)},
-    [SHOAL_U64] = {TO_INTEGERS(u64), TO_FLOATS(u64)},
-    [SHOAL_F16] = {TO_FLOATS(f16), [SHOAL_BF16] = f16_to_bf16, [SHOAL_BOOL] = f16_to_bool},
-    [SHOAL_BF16] = {TO_FLOATS(bf16), [SHOAL_F16] = bf16_to_f16, [SHOAL_BOOL] = f16_to_bool},
+    [SHOAL_U32] = {TO_INTEGERS(u32), TO_FLOATS(u32), TO_HALVES(u32)},
+    [SHOAL_U64] = {TO_INTEGERS(u64), TO_FLOATS(u64), TO_HALVES(u64)},
+    [SHOAL_F16] = {TO_INTEGERS(f16), TO_FLOATS(f16), [SHOAL_BF16] = f16_to_bf16},
+    [SHOAL_BF16] = {TO_INTEGERS(bf16), TO_FLOATS(bf16), [SHOAL_F16] = bf16_to_f16},
     [SHOAL_F32] = {TO_INTEGERS(f32), TO_HALVES(f32), [SHOAL_F64] = f32_to_f64},
-    [SHOAL_F64] = {TO_INTEGERS(f64), [SHOAL_F32] = f64_to_f32},
+    [SHOAL_F64] = {TO_INTEGERS(f64), TO_HALVES(f64), [SHOAL_F32] = f64_to_f32},
 };

@@ -229,10 +229,14 @@ enum { CPU_TILE = 1024, CPU_REGISTER = CPU_TILE * 8 };
 enum { CPU_OPERATIONS = 64, CPU_SOURCES = 40, CPU_AT_REGISTER = 64, CPU_AT_RESULT = 128 };
 
 /* A region: the elementwise operations of a kernel, done tile by tile. Operands that come from
- * memory are sources, what stays within a tile is in registers, what leaves it is a result. */
+ * memory, or count, are sources, what stays within a tile is in registers, what leaves it is a
+ * result. */
 typedef struct cpu_source {
     uint32_t value, load;            /* the kernel's */
     size_t bytes;                    /* of an element */
+    bool counts;                     /* an element is its index itself (FUSE_POSITION), */
+    cpu_map_kernel count_in;         /* from int64 on; NULL: it is one */
+    int64_t start;                   /* of what counts */
     int64_t strides[SHOAL_MAX_RANK]; /* over the region's axes, in elements; 0 repeats */
     bool dense, scalar;              /* else a broadcast along some axes */
 } cpu_source;

@@ -259,7 +259,8 @@ INLINE float cbrt_f32(float x) {
 INLINE double expm1_f64(double x) {
     reduced_f64 k = reduce_f64(x < -40 ? -40 : x > 710 ? 710 : x);
     double half = double_of((uint64_t)(k.n + 1022) << 52);
-    return copysign((expm1_core_f64(k.r) * half + (half - 0.5)) * 2, x);
+    double result = (expm1_core_f64(k.r) * half + (half - 0.5)) * 2;
+    return fabs(x) < 0x1p-54 ? x : result;
 }
 
 INLINE double log1p_f64(double x) {

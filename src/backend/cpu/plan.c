@@ -95,10 +95,10 @@ static shoal_status add_step(shoal_device *device, cpu_program *p, const shoal_n
 static shoal_status list_reads(cpu_program *p, const cpu_region *r, uint32_t more, cpu_step *step) {
     uint32_t *reads = base_arena_array(&p->arena, uint32_t, r->n_sources + (size_t)1);
     if (!reads) return SHOAL_NO_MEMORY;
-    for (uint32_t i = 0; i < r->n_sources; i++) reads[i] = r->sources[i].value;
-    reads[r->n_sources] = more;
     step->reads = reads;
-    step->n_reads = r->n_sources + (more != GRAPH_NO_VALUE);
+    for (uint32_t i = 0; i < r->n_sources; i++)
+        if (!r->sources[i].counts) reads[step->n_reads++] = r->sources[i].value;
+    if (more != GRAPH_NO_VALUE) reads[step->n_reads++] = more;
     return SHOAL_OK;
 }
 
@@ -114,16 +114,18 @@ static shoal_status list_writes(cpu_program *p, const fuse_kernel *kernel, cpu_s
 /* A reduction, with the region that computes its operand if there is one. */
 static shoal_status add_reduce(cpu_program *p, const cpu_kernels *kernels,
                                const fuse_kernel *kernel, cpu_step *step) {
-    const shoal_node *node = kernel->operations[kernel->n_operations - 1].node;
+    const fuse_operation *last = &kernel->operations[kernel->n_operations - 1];
+    const shoal_node *node = last->node;
     cpu_region *inside = NULL;
     step->node = node;
-    step->reads = node->inputs;
-    step->n_reads = node->n_inputs;
-    if (kernel->n_operations > 1) {
+    if (kernel->n_operations > 1 || kernel->loads[last->args[0]].kind == FUSE_POSITION) {
         inside = base_arena_alloc(&p->arena, sizeof *inside);
         if (!inside) return SHOAL_NO_MEMORY;
         SHOAL_TRY(cpu_region_prepare(p, kernels, kernel, inside));
         SHOAL_TRY(list_reads(p, inside, node->inputs[1], step));
+    } else {
+        step->reads = node->inputs;
+        step->n_reads = node->n_inputs;
     }
     cpu_reduce_prepare(kernels, p, node, inside, step);
     return list_writes(p, kernel, step);
@@ -146,6 +148,8 @@ static fuse_choice choose(const cpu_kernels *kernels, const shoal_graph *g,
     if (cpu_map_kernel_of(kernels, g, node)) {
         choice.role = FUSE_MAP;
         choice.views = node->n_inputs > 1 ? UINT32_MAX : 0;
+    } else if (node->op == GRAPH_IOTA) {
+        choice.role = FUSE_MAP;
     } else if (cpu_reduce_fits(kernels, g, node)) {
         choice.role = (uint8_t)fuse_may_take(g, node);
     } else if (cpu_is_move(node->op) || cpu_dot_fits(kernels, g, node)) {

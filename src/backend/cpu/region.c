@@ -1,5 +1,6 @@
 /* Regions: the elementwise operations of a kernel (fuse/fuse.h), done together in tiles that stay
- * in the first cache. Each operation is one call per tile, so that fusing changes no bit.
+ * in the first cache, on numbers from memory or on their indices. Each operation is one call per
+ * tile, so that fusing changes no bit.
  *
  * Axes that all sources step through alike are merged. Tiles end with the rows of the innermost
  * axis where these are long; else they run across rows, and sources that repeat are spread out
@@ -54,6 +55,7 @@ cpu_map_kernel cpu_find_map(const cpu_kernels *kernels, uint16_t op, uint8_t dty
 
 typedef struct builder {
     cpu_program *p;
+    const cpu_kernels *kernels;
     const fuse_kernel *kernel;
     cpu_region *region;
     bool busy[CPU_OPERATIONS]; /* per register */
@@ -86,6 +88,12 @@ static uint8_t source_of(builder *b, uint16_t load) {
     cpu_source *source = &r->sources[r->n_sources];
     *source = (cpu_source){.value = from->value, .load = load, .bytes = element_bytes(from->dtype)};
     memcpy(source->strides, from->index.strides, sizeof source->strides);
+    if (from->kind == FUSE_POSITION) {
+        source->counts = true;
+        source->start = from->index.start;
+        if (from->dtype != SHOAL_I64)
+            source->count_in = b->kernels->convert[SHOAL_I64][from->dtype];
+    }
     return (uint8_t)r->n_sources++;
 }
 
@@ -97,21 +105,26 @@ static uint8_t take_register(builder *b) {
     return (uint8_t)(CPU_AT_REGISTER + i);
 }
 
-/* Where operation i writes. */
-static uint8_t target_of(builder *b, uint32_t i) {
+/* Where what is stored is written: at once, or by way of a register that is kept to the end of the
+ * tile. */
+static uint8_t target_of_store(builder *b, uint32_t number) {
     cpu_region *r = b->region;
-    if (!b->made[i].store) return take_register(b);
-    uint32_t value = b->kernel->stores[b->made[i].store - 1].value;
+    const fuse_store *store = &b->kernel->stores[number];
     cpu_result *result = &r->results[r->n_results++];
-    *result = (cpu_result){.value = value,
-                           .store = b->made[i].store - 1,
-                           .bytes = element_bytes(b->kernel->operations[i].dtype),
-                           .from = -1};
-    if (base_type_bytes(&b->p->g->values[value].type) < STREAMED)
+    *result = (cpu_result){
+        .value = store->value, .store = number, .bytes = element_bytes(store->dtype), .from = -1};
+    if (base_type_bytes(&b->p->g->values[store->value].type) < STREAMED)
         return (uint8_t)(CPU_AT_RESULT + r->n_results - 1);
     uint8_t at = take_register(b);
     result->from = at - CPU_AT_REGISTER;
-    b->made[i].last = UINT32_MAX; /* to the end of the tile */
+    return at;
+}
+
+/* Where operation i writes. */
+static uint8_t target_of(builder *b, uint32_t i) {
+    if (!b->made[i].store) return take_register(b);
+    uint8_t at = target_of_store(b, b->made[i].store - 1);
+    if (at < CPU_AT_RESULT) b->made[i].last = UINT32_MAX;
     return at;
 }
 
@@ -177,7 +190,8 @@ static void free_registers(builder *b, uint32_t i, const uint16_t *operands, uin
     }
 }
 
-static void add_operation(builder *b, const cpu_kernels *kernels, uint32_t i) {
+static void add_operation(builder *b, uint32_t i) {
+    const cpu_kernels *kernels = b->kernels;
     const fuse_operation *from_op = &b->kernel->operations[i];
     uint16_t operands[CPU_MAX_OPERANDS];
     uint32_t n = operands_of(b, i, operands);
@@ -198,6 +212,57 @@ static void add_operation(builder *b, const cpu_kernels *kernels, uint32_t i) {
     free_registers(b, i, operands, n, width, true);
     op->to = b->made[i].to = target_of(b, i);
     free_registers(b, i, operands, n, width, false);
+}
+
+/* One element n times. */
+static void repeat(char *to, const char *element, int64_t n, size_t bytes) {
+    switch (bytes) {
+#define REPEAT(type)                                                                               \
+    {                                                                                              \
+        type x;                                                                                    \
+        memcpy(&x, element, sizeof x);                                                             \
+        for (int64_t i = 0; i < n; i++) ((type *)to)[i] = x;                                       \
+        break;                                                                                     \
+    }
+    case 1: REPEAT(uint8_t)
+    case 2: REPEAT(uint16_t)
+    case 4: REPEAT(uint32_t)
+    default: REPEAT(uint64_t)
+#undef REPEAT
+    }
+}
+
+#define COPY(bytes)                                                                                \
+    static void copy_##bytes(void *to, const void *const *in, int64_t n, unsigned scalars,         \
+                             const char *ahead) {                                                  \
+        if (scalars)                                                                               \
+            repeat(to, in[0], n, bytes);                                                           \
+        else                                                                                       \
+            memcpy(to, in[0], (size_t)n *bytes);                                                   \
+    }
+COPY(1)
+COPY(2)
+COPY(4)
+COPY(8)
+
+/* A load that is a result as it is, or what a reduction joins. */
+static void add_copy(builder *b, uint16_t load, uint8_t to) {
+    size_t bytes = element_bytes(b->kernel->loads[load].dtype);
+    b->region->operations[b->region->n_operations++] =
+        (cpu_operation){.kernel = bytes == 1   ? copy_1
+                                  : bytes == 2 ? copy_2
+                                  : bytes == 4 ? copy_4
+                                               : copy_8,
+                        .n_operands = 1,
+                        .operands = {source_of(b, load)},
+                        .to = to};
+}
+
+static void add_copies(builder *b) {
+    const fuse_kernel *k = b->kernel;
+    for (uint32_t i = 0; i < k->n_stores; i++)
+        if (!maker(b, k->stores[i].from)) add_copy(b, k->stores[i].from, target_of_store(b, i));
+    if (k->passes && !n_operations(k)) add_copy(b, k->operations[0].args[0], take_register(b));
 }
 
 /* Tiles know of no reduced loops, which are kept apart in a kernel. */
@@ -222,7 +287,7 @@ static void merge_axes(cpu_region *r) {
  * it is the first to read, there is nothing to gain. */
 static int find_carrier(const cpu_region *r, const cpu_kernels *kernels) {
     bool waits = false;
-    if (!r->sources[0].dense || r->sources[0].bytes != 4) return -1;
+    if (!r->sources[0].dense || r->sources[0].counts || r->sources[0].bytes != 4) return -1;
     for (uint32_t i = 0; i < r->n_operations; i++) {
         const cpu_operation *op = &r->operations[i];
         if (waits && kernels->computes_long(op->kernel)) return (int)i;
@@ -235,15 +300,17 @@ shoal_status cpu_region_prepare(cpu_program *p, const cpu_kernels *kernels,
                                 const fuse_kernel *kernel, cpu_region *r) {
     cpu_source sources[CPU_SOURCES];
     cpu_result results[CPU_OPERATIONS];
-    builder b = {.p = p, .kernel = kernel, .region = r};
+    builder b = {.p = p, .kernels = kernels, .kernel = kernel, .region = r};
     *r = (cpu_region){
         .kernel = kernel, .rank = kernel->n_loops, .sources = sources, .results = results};
     for (uint32_t i = 0; i < r->rank; i++) r->dims[i] = kernel->loops[i].extent;
-    r->operations = base_arena_array(&p->arena, cpu_operation, kernel->n_operations);
+    r->operations =
+        base_arena_array(&p->arena, cpu_operation, kernel->n_operations + kernel->n_stores);
     if (!r->operations) return SHOAL_NO_MEMORY;
     find_reads(&b);
     for (uint32_t i = 0; i < n_operations(kernel); i++)
-        if (!b.made[i].within) add_operation(&b, kernels, i);
+        if (!b.made[i].within) add_operation(&b, i);
+    add_copies(&b);
     merge_axes(r);
     r->carrier = find_carrier(r, kernels);
     /* Pieces of a reduction are cut as it needs them, not where rows end. */
@@ -253,9 +320,9 @@ shoal_status cpu_region_prepare(cpu_program *p, const cpu_kernels *kernels,
     return r->sources && r->results ? SHOAL_OK : SHOAL_NO_MEMORY;
 }
 
-/* Sources that are spread out have a register of their own behind the others. */
+/* Sources that are spread out, or count, have a register of their own behind the others. */
 static bool is_spread(const cpu_region *r, const cpu_source *source) {
-    return !r->by_rows && !source->dense && !source->scalar;
+    return source->counts || (!r->by_rows && !source->dense && !source->scalar);
 }
 
 size_t cpu_region_scratch(const cpu_region *r) {
@@ -271,7 +338,7 @@ bool cpu_region_may_overwrite(const cpu_program *p, const cpu_region *r, uint32_
     while (to->from < 0 && r->operations[writer].to != CPU_AT_RESULT + result) writer++;
     for (uint32_t k = 0; k < r->n_sources; k++) {
         const cpu_source *source = &r->sources[k];
-        if (p->plan.values[source->value].root != root) continue;
+        if (source->counts || p->plan.values[source->value].root != root) continue;
         if (!fuse_may_overwrite(r->kernel, to->store, source->load)) return false;
         for (uint32_t i = writer + 1; i < r->n_operations && to->from < 0; i++)
             for (uint32_t o = 0; o < r->operations[i].n_operands; o++)
@@ -298,40 +365,33 @@ static int64_t row_offset(const cpu_region *r, const cpu_source *source, int64_t
     return offset;
 }
 
-/* One element n times. */
-static void repeat(char *to, const char *element, int64_t n, size_t bytes) {
-    switch (bytes) {
-#define REPEAT(type)                                                                               \
-    {                                                                                              \
-        type x;                                                                                    \
-        memcpy(&x, element, sizeof x);                                                             \
-        for (int64_t i = 0; i < n; i++) ((type *)to)[i] = x;                                       \
-        break;                                                                                     \
-    }
-    case 1: REPEAT(uint8_t)
-    case 2: REPEAT(uint16_t)
-    case 4: REPEAT(uint32_t)
-    default: REPEAT(uint64_t)
-#undef REPEAT
-    }
+/* n numbers from `first` on, that are `step` apart. */
+static void count(void *to, int64_t first, int64_t step, int64_t n) {
+    for (int64_t i = 0; i < n; i++) ((int64_t *)to)[i] = first + i * step;
 }
 
-/* Elements [at, at + n) of a source that repeats, one after another. */
+/* Elements [at, at + n) of a source that repeats, or counts, one after another. */
 static void spread(const cpu_region *r, const cpu_source *source, const char *from, int64_t at,
                    int64_t n, char *to) {
-    int64_t row = r->dims[r->rank - 1], inner = source->strides[r->rank - 1];
+    int64_t row = r->rank ? r->dims[r->rank - 1] : 1;
+    int64_t inner = r->rank ? source->strides[r->rank - 1] : 0;
     int64_t inside = at % row, offset = row_offset(r, source, at);
-    size_t bytes = source->bytes;
+    size_t bytes = source->counts ? sizeof(int64_t) : source->bytes;
+    char *numbers = to;
     for (int64_t end = at + n, some; at < end; at += some, inside = 0) {
         some = row - inside < end - at ? row - inside : end - at;
-        const char *begin = from + (size_t)(offset + inside * inner) * bytes;
-        if (inner == 1)
-            memcpy(to, begin, (size_t)some * bytes);
+        int64_t begin = offset + inside * inner;
+        if (source->counts)
+            count(to, source->start + begin, inner, some);
+        else if (inner == 1)
+            memcpy(to, from + (size_t)begin * bytes, (size_t)some * bytes);
         else
-            repeat(to, begin, some, bytes);
+            repeat(to, from + (size_t)begin * bytes, some, bytes);
         to += (size_t)some * bytes;
         offset = r->rank == 2 ? offset + source->strides[0] : row_offset(r, source, at + some);
     }
+    if (source->counts && source->count_in)
+        source->count_in(numbers, (const void *const[]){numbers}, n, 0, NULL);
 }
 
 /* Points the sources at elements [at, at + n); returns the bits of those that are one element. */
@@ -341,7 +401,11 @@ static uint64_t aim_sources(const job *j, int64_t at, int64_t n, char *spare, ch
     for (uint32_t k = 0; k < r->n_sources; k++) {
         const cpu_source *source = &r->sources[k];
         char *data = j->run->at[source->value];
-        if (source->dense) {
+        if (source->counts) {
+            spread(r, source, NULL, at, n, spare);
+            where[k] = spare;
+            spare += CPU_REGISTER;
+        } else if (source->dense) {
             where[k] = data + (size_t)at * source->bytes;
         } else if (source->scalar) {
             where[k] = data;
