@@ -160,6 +160,7 @@ typedef struct cpu_kernels {
     const cpu_gemm *gemm[CPU_FLOATS];
     const cpu_taps *taps[CPU_FLOATS];
     const cpu_pools *pools;
+    const ref_random_kernels *random;
     const cpu_block_kernel *blocks; /* per format */
     /* Of three operands, two roundings: x y + z and z - x y. */
     cpu_map_kernel multiply_add[CPU_FLOATS], multiply_subtract[CPU_FLOATS];
@@ -245,7 +246,7 @@ typedef struct cpu_operation {
     uint8_t n_operands, operands[CPU_MAX_OPERANDS], to;
 } cpu_operation;
 typedef struct cpu_result {
-    uint32_t value, store; /* the kernel's */
+    uint32_t value; /* the kernel's */
     size_t bytes;
     int from; /* register that is streamed to memory; -1: its operation writes there */
 } cpu_result;
@@ -257,8 +258,8 @@ typedef struct cpu_region {
     bool by_rows; /* tiles end where rows of the innermost axis do */
     cpu_source *sources;
     cpu_operation *operations;
-    cpu_result *results;
-    size_t scratch; /* offset in the workspace of the registers, thread after thread */
+    cpu_result *results; /* in the order of the kernel's stores */
+    size_t scratch;      /* offset in the workspace of the registers, thread after thread */
 } cpu_region;
 
 /* A reduction whose operand is seen as [outer, joined, inner]. Joined elements are taken in chunks,

@@ -128,7 +128,7 @@ INLINE float atan2_f32(float y, float x) {
     float angle = p * s * t + t;
     angle = b > a ? 1.57079637f - angle - 4.37113883e-8f : angle;
     angle = bits_of(x) >> 31 ? 3.14159274f - angle - 8.74227766e-8f : angle;
-    angle = (x != x) | (y != y) ? NAN : angle;
+    angle = ((x != x) | (y != y)) ? NAN : angle;
     return with_sign(angle, y);
 }
 

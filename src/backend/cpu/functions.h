@@ -51,6 +51,7 @@ void CPU_OF_SET(matmul_bytes)(int64_t m, int64_t n, int64_t k, const void *a, co
 extern const cpu_maps CPU_OF_SET(float_maps), CPU_OF_SET(integer_maps), CPU_OF_SET(half_maps);
 extern const cpu_gemm CPU_OF_SET(gemm_f32), CPU_OF_SET(gemm_f64);
 extern const cpu_pools CPU_OF_SET(pools);
+extern const ref_random_kernels CPU_OF_SET(random);
 extern const cpu_taps CPU_OF_SET(taps_f32), CPU_OF_SET(taps_f64);
 extern const cpu_block_kernel CPU_OF_SET(blocks)[BASE_BLOCK_COUNT];
 extern const cpu_fold_kernel CPU_OF_SET(folds)[GRAPH_OP_BUILT_IN][SHOAL_DTYPE_COUNT];

@@ -261,6 +261,7 @@ const cpu_kernels CPU_OF_SET(kernels) = {
                [SHOAL_F64] = matmul_f64},
     .gemm = {&CPU_OF_SET(gemm_f32), &CPU_OF_SET(gemm_f64)},
     .pools = &CPU_OF_SET(pools),
+    .random = &CPU_OF_SET(random),
     .taps = {&CPU_OF_SET(taps_f32), &CPU_OF_SET(taps_f64)},
     .blocks = CPU_OF_SET(blocks),
     .multiply_add = {multiply_add_f32, multiply_add_f64},

@@ -25,17 +25,25 @@ static shoal_status run_reference(const cpu_run *run, const cpu_step *step) {
     return status;
 }
 
+typedef struct random_job {
+    ref_call call;
+    const cpu_kernels *kernels;
+} random_job;
+
 static void random_part(void *context, uint32_t part, int64_t begin, int64_t end) {
-    (void)part;
-    ref_random_part(context, begin, end);
+    const random_job *j = context;
+    ref_random_part(&j->call, begin, end, j->kernels->random,
+                    j->kernels->convert[SHOAL_F64][ref_output(&j->call)->dtype]);
 }
 
 static shoal_status run_random(const cpu_run *run, const cpu_step *step) {
     const void *inputs[2];
     for (uint32_t k = 0; k < step->n_reads; k++) inputs[k] = run->at[step->reads[k]];
-    ref_call call = {run->program->g, step->node, inputs, &run->at[step->node->first_output]};
-    int64_t count = base_type_count(ref_output(&call));
-    if (count) cpu_parallel(run->device, count, CPU_TILE, random_part, &call);
+    random_job j = {
+        .call = {run->program->g, step->node, inputs, &run->at[step->node->first_output]},
+        .kernels = run->device->kernels};
+    int64_t count = base_type_count(ref_output(&j.call));
+    if (count) cpu_parallel(run->device, count, CPU_TILE, random_part, &j);
     return SHOAL_OK;
 }
 

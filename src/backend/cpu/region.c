@@ -110,11 +110,10 @@ static uint8_t take_register(builder *b) {
 static uint8_t target_of_store(builder *b, uint32_t number) {
     cpu_region *r = b->region;
     const fuse_store *store = &b->kernel->stores[number];
-    cpu_result *result = &r->results[r->n_results++];
-    *result = (cpu_result){
-        .value = store->value, .store = number, .bytes = element_bytes(store->dtype), .from = -1};
+    cpu_result *result = &r->results[number];
+    *result = (cpu_result){.value = store->value, .bytes = element_bytes(store->dtype), .from = -1};
     if (base_type_bytes(&b->p->g->values[store->value].type) < STREAMED)
-        return (uint8_t)(CPU_AT_RESULT + r->n_results - 1);
+        return (uint8_t)(CPU_AT_RESULT + number);
     uint8_t at = take_register(b);
     result->from = at - CPU_AT_REGISTER;
     return at;
@@ -304,6 +303,7 @@ shoal_status cpu_region_prepare(cpu_program *p, const cpu_kernels *kernels,
     *r = (cpu_region){
         .kernel = kernel, .rank = kernel->n_loops, .sources = sources, .results = results};
     for (uint32_t i = 0; i < r->rank; i++) r->dims[i] = kernel->loops[i].extent;
+    if (!kernel->passes) r->n_results = kernel->n_stores; /* else a reduction's */
     r->operations =
         base_arena_array(&p->arena, cpu_operation, kernel->n_operations + kernel->n_stores);
     if (!r->operations) return SHOAL_NO_MEMORY;
@@ -339,7 +339,7 @@ bool cpu_region_may_overwrite(const cpu_program *p, const cpu_region *r, uint32_
     for (uint32_t k = 0; k < r->n_sources; k++) {
         const cpu_source *source = &r->sources[k];
         if (source->counts || p->plan.values[source->value].root != root) continue;
-        if (!fuse_may_overwrite(r->kernel, to->store, source->load)) return false;
+        if (!fuse_may_overwrite(r->kernel, result, source->load)) return false;
         for (uint32_t i = writer + 1; i < r->n_operations && to->from < 0; i++)
             for (uint32_t o = 0; o < r->operations[i].n_operands; o++)
                 if (r->operations[i].operands[o] == k) return false;

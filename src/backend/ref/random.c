@@ -9,14 +9,7 @@
 
 #include <math.h>
 
-/* Blocks that are made at a time: words of one place lie side by side, for vectors. */
-enum { BLOCKS = REF_CHUNK / 2 + 1 };
-typedef struct words {
-    uint32_t at[4][BLOCKS];
-} words;
-
-/* The next `n` blocks. */
-static void philox(uint64_t key, uint64_t block, uint64_t stream, words *w, int64_t n) {
+static void philox(uint64_t key, uint64_t block, uint64_t stream, ref_words *w, int64_t n) {
     uint32_t low = (uint32_t)key, high = (uint32_t)(key >> 32);
     for (int64_t k = 0; k < n; k++) {
         w->at[0][k] = (uint32_t)(block + (uint64_t)k);
@@ -55,23 +48,29 @@ static uint64_t number_of(const ref_call *call, int64_t index) {
     return (uint64_t)number;
 }
 
-static uint64_t joined(const words *w, int high, int64_t k) {
+static uint64_t joined(const ref_words *w, int high, int64_t k) {
     return (uint64_t)w->at[high][k] << 32 | w->at[high + 1][k];
 }
 
-/* n numbers of a normal distribution, from number i on. */
-static void fill_normal(ref_chunk *to, const words *w, uint64_t i, int64_t n) {
-    int odd = (int)(i % 2);
-    for (int64_t k = 0; 2 * k < n + odd; k++) {
+static void normals(const ref_words *w, int64_t n, double *cosines, double *sines) {
+    for (int64_t k = 0; k < n; k++) {
         double u = (double)(joined(w, 0, k) >> 11) + 1, v = (double)(joined(w, 2, k) >> 11);
         double radius = sqrt(-2 * log(u * 0x1p-53)), angle = 6.283185307179586477 * (v * 0x1p-53);
-        int64_t at = 2 * k - odd;
-        if (at >= 0) to->d[at] = radius * cos(angle);
-        if (at + 1 < n) to->d[at + 1] = radius * sin(angle);
+        cosines[k] = radius * cos(angle);
+        sines[k] = radius * sin(angle);
     }
 }
 
-static void fill_bits(ref_chunk *to, const words *w, uint64_t i, int64_t n, size_t bytes) {
+/* n numbers of a normal distribution, from number i on. */
+static void fill_normal(const ref_random_kernels *kernels, ref_chunk *to, const ref_words *w,
+                        uint64_t i, int64_t n) {
+    double cosines[REF_RANDOM_BLOCKS], sines[REF_RANDOM_BLOCKS];
+    int64_t odd = (int64_t)(i % 2), last = n + odd;
+    kernels->normals(w, (last + 1) / 2, cosines, sines);
+    for (int64_t k = odd; k < last; k++) to->d[k - odd] = k % 2 ? sines[k / 2] : cosines[k / 2];
+}
+
+static void fill_bits(ref_chunk *to, const ref_words *w, uint64_t i, int64_t n, size_t bytes) {
     int64_t per = bytes == 8 ? 2 : 4, at = (int64_t)(i % (uint64_t)per);
     for (int64_t k = 0; k < n; k++, at++)
         to->u[k] = bytes == 8 ? joined(w, (int)(at % 2 * 2), at / 2) : w->at[at % 4][at / 4];
@@ -85,7 +84,10 @@ static void make_uniform(ref_chunk *to, int64_t n, uint8_t dtype) {
     for (int64_t k = 0; k < n; k++) to->d[k] = (double)(to->u[k] >> unused) * unit;
 }
 
-void ref_random_part(const ref_call *call, int64_t begin, int64_t end) {
+void ref_random_part(const ref_call *call, int64_t begin, int64_t end,
+                     const ref_random_kernels *kernels, ref_narrow narrow) {
+    static const ref_random_kernels own = {philox, normals};
+    if (!kernels) kernels = &own;
     const shoal_type *type = ref_output(call);
     char how = ref_attr(call, SHOAL_ATTR_RNG_DISTRIBUTION)->u.string[0];
     uint64_t seed = scalar(call, 0), stream = scalar(call, 1);
@@ -98,13 +100,19 @@ void ref_random_part(const ref_call *call, int64_t begin, int64_t end) {
         if (n > row - k % row) n = row - k % row;
         uint64_t i = number_of(call, k);
         ref_chunk some;
-        words w;
-        philox(seed, i / per, stream, &w, (int64_t)((i % per + (uint64_t)n + per - 1) / per));
+        ref_words w;
+        kernels->philox(seed, i / per, stream, &w,
+                        (int64_t)((i % per + (uint64_t)n + per - 1) / per));
         if (how == 'N')
-            fill_normal(&some, &w, i, n);
+            fill_normal(kernels, &some, &w, i, n);
         else
             fill_bits(&some, &w, i, n, bytes);
         if (how == 'U') make_uniform(&some, n, type->dtype);
+        if (how != 'B' && narrow) {
+            narrow((char *)call->outputs[0] + (size_t)k * bytes, (const void *const[]){some.d}, n,
+                   0, NULL);
+            continue;
+        }
         if (how != 'B') ref_convert_chunk(&some, REF_D, type->dtype, n);
         if (type->dtype == SHOAL_BOOL)
             for (int64_t j = 0; j < n; j++) some.u[j] &= 1;
@@ -113,6 +121,6 @@ void ref_random_part(const ref_call *call, int64_t begin, int64_t end) {
 }
 
 shoal_status ref_random(const ref_call *call) {
-    ref_random_part(call, 0, base_type_count(ref_output(call)));
+    ref_random_part(call, 0, base_type_count(ref_output(call)), NULL, NULL);
     return SHOAL_OK;
 }

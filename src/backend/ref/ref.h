@@ -62,8 +62,25 @@ typedef void (*ref_binary)(ref_class class, const ref_chunk *a, const ref_chunk 
 /* The function of a binary operation; NULL for any other operation. */
 ref_binary ref_binary_of(uint16_t op);
 
+/* Blocks of random words that are made at a time, in whole vectors: words of one place lie side by
+ * side. */
+enum { REF_RANDOM_BLOCKS = REF_CHUNK / 2 + 16 };
+typedef struct ref_words {
+    uint32_t at[4][REF_RANDOM_BLOCKS];
+} ref_words;
+typedef struct ref_random_kernels {
+    /* n blocks from number `block` on; up to 15 more are written. */
+    void (*philox)(uint64_t key, uint64_t block, uint64_t stream, ref_words *w, int64_t n);
+    void (*normals)(const ref_words *w, int64_t n, double *cosines, double *sines);
+} ref_random_kernels;
+/* out[0 .. n) = in[0][0 .. n), from double to an element type. */
+typedef void (*ref_narrow)(void *out, const void *const *in, int64_t n, unsigned scalars,
+                           const char *ahead);
+
 /* Elements [begin, end) of the result of a node `random`. */
-void ref_random_part(const ref_call *call, int64_t begin, int64_t end);
+/* With other kernels than the reference's; NULL: with these. */
+void ref_random_part(const ref_call *call, int64_t begin, int64_t end,
+                     const ref_random_kernels *kernels, ref_narrow narrow);
 
 /* Elements per step along each axis of a dense row-major tensor. */
 void ref_strides(const shoal_type *type, int64_t *strides);
