@@ -9,6 +9,7 @@
 #define CPU_CPU_H
 
 #include "backend/cache.h"
+#include "backend/cpu/pools.h"
 #include "backend/fuse/fuse.h"
 #include "backend/place.h"
 #include "backend/ref/ref.h"
@@ -35,8 +36,6 @@ enum { CPU_FOLD_BLOCK = 512 };
 typedef void (*cpu_matmul_kernel)(int64_t m, int64_t n, int64_t k, const void *a,
                                   const int64_t *a_strides, const void *b, const int64_t *b_strides,
                                   void *c, int64_t c_stride);
-
-enum { CPU_F32, CPU_F64, CPU_FLOATS };
 
 /* The parts of a product of f32 or f64 (gemm.c); strides are in elements. */
 typedef struct cpu_gemm {
@@ -84,24 +83,6 @@ typedef struct cpu_taps {
     void (*copy_lines)(int64_t lines, int64_t before, int64_t n, int64_t after, const void *from,
                        int64_t step, void *box, int64_t box_step);
 } cpu_taps;
-
-/* What windows and orders need along a line (pools.c). */
-enum { CPU_GE, CPU_GT, CPU_LE, CPU_LT, CPU_MOST, CPU_LEAST, CPU_CHOICES };
-typedef struct cpu_pools {
-    /* n elements that are `step` apart, by their bytes. */
-    void (*pick[9])(int64_t n, const void *from, int64_t step, void *to);
-    /* n places, whose next elements are `step` apart and have numbers from `at` on, that far apart:
-     * where the best so far does not compare so, or there is none and places is -1, they become the
-     * best. MOST, LEAST: the first one stays, and NaN does. */
-    void (*choose[CPU_FLOATS][CPU_CHOICES])(int64_t n, const void *x, int64_t step, int32_t at,
-                                            void *best, int32_t *places);
-    /* The place of the first largest, or least, of n > 0 elements; -1 where one is NaN. */
-    int64_t (*extreme[CPU_FLOATS][2])(int64_t n, const void *x);
-    /* Keys of n elements of four bytes (order.c), with some bits flipped. */
-    void (*keys)(int64_t n, const uint32_t *x, bool is_float, uint32_t flip, uint32_t *to);
-    /* The places, up to n, of keys below a bound; returns how many. One more is written. */
-    int64_t (*below)(int64_t n, const uint32_t *keys, uint32_t bound, int32_t *places);
-} cpu_pools;
 
 /* Numbers of quantised blocks (blocks.c): decoded, or multiplied with rows of x. Rows of w are
  * `blocks` blocks each, one after the other; y[j, i] = sum of x[j] w[i], m rows of x, n of w. */

@@ -1,0 +1,30 @@
+/* What windows and orders need along a line (pools.c). */
+#ifndef CPU_POOLS_H
+#define CPU_POOLS_H
+
+#include "shoal/types.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The two types that are computed with as they are. */
+enum { CPU_F32, CPU_F64, CPU_FLOATS };
+
+enum { CPU_GE, CPU_GT, CPU_LE, CPU_LT, CPU_MOST, CPU_LEAST, CPU_CHOICES };
+typedef struct cpu_pools {
+    /* n elements that are `step` apart, by their bytes. */
+    void (*pick[9])(int64_t n, const void *from, int64_t step, void *to);
+    /* n places, whose next elements are `step` apart and have numbers from `at` on, that far apart:
+     * where the best so far does not compare so, or there is none and places is -1, they become the
+     * best. MOST, LEAST: the first one stays, and NaN does. */
+    void (*choose[CPU_FLOATS][CPU_CHOICES])(int64_t n, const void *x, int64_t step, int32_t at,
+                                            void *best, int32_t *places);
+    /* The place of the first largest, or least, of n > 0 elements; -1 where one is NaN. */
+    int64_t (*extreme[CPU_FLOATS][2])(int64_t n, const void *x);
+    /* Keys of n elements of four bytes (order.c), with some bits flipped. */
+    void (*keys)(int64_t n, const uint32_t *x, bool is_float, uint32_t flip, uint32_t *to);
+    /* The places, up to n, of keys below a bound; returns how many. One more is written. */
+    int64_t (*below)(int64_t n, const uint32_t *keys, uint32_t bound, int32_t *places);
+} cpu_pools;
+
+#endif
