@@ -641,11 +641,14 @@ void cpu_product_prepare(const cpu_kernels *kernels, uint32_t threads, cpu_dot *
 /* c = a * b for every batch, c being dense. */
 void cpu_product_run(const cpu_run *run, const cpu_dot *dot, const char *a, const char *b, char *c);
 
-/* Transposes, slices, broadcasts, concatenations. */
+/* Transposes, slices, reverses, broadcasts, concatenations. */
 bool cpu_is_move(uint16_t op);
 shoal_status cpu_move_run(const cpu_run *run, const cpu_step *step);
 void cpu_copy_view(shoal_device *device, const ref_view *view, void *to, const void *from,
                    size_t element_bytes);
+/* A block of rows x columns elements, written along columns; distances are in elements. */
+void cpu_copy_block(char *to, const char *from, int64_t rows, int64_t columns, int64_t to_row,
+                    int64_t to_column, int64_t from_row, int64_t from_column, size_t bytes);
 /* A value as it lies in memory: `from` are its strides. */
 ref_view cpu_view_of(const cpu_program *program, uint32_t value);
 /* The view of an operand from which a node that only moves elements takes its result. */

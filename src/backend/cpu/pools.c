@@ -2,7 +2,7 @@
 #include "backend/cpu/loops.h"
 
 /* Every element that is `step` apart. The common steps are constants, for which compilers turn the
- * loop into vector code. */
+ * loop into vector code; 0 repeats one. */
 #define PICK(type)                                                                                 \
     static void pick_##type(int64_t n, const void *data, int64_t step, void *out) {                \
         const type *from = data;                                                                   \
@@ -11,6 +11,10 @@
             memcpy(to, from, (size_t)n * sizeof *to);                                              \
         else if (step == 2)                                                                        \
             for (int64_t i = 0; i < n; i++) to[i] = from[2 * i];                                   \
+        else if (step == -1)                                                                       \
+            for (int64_t i = 0; i < n; i++) to[i] = from[-i];                                      \
+        else if (step == 0)                                                                        \
+            for (int64_t i = 0; i < n; i++) to[i] = *from;                                         \
         else                                                                                       \
             for (int64_t i = 0; i < n; i++) to[i] = from[step * i];                                \
     }
