@@ -401,7 +401,7 @@ typedef struct cpu_order {
     cpu_map_kernel join;  /* cumulate */
     uint8_t dtype;
     bool falling;    /* the largest first */
-    bool by_columns; /* argmax and argmin: columns are looked at side by side */
+    bool by_columns; /* argmax, argmin and cumulate: columns are looked at side by side */
     size_t bytes;
     int64_t count, length, inner;
     size_t scratch, scratch_each; /* offset in the workspace of what each thread needs */

@@ -12,6 +12,7 @@ enum {
     FEW = 64, /* keys that are looked at together; twice as many entries are inserted one by one */
     LONG = 2048, /* from which on larger digits pay */
     WIDE = 512,  /* columns that are looked at together */
+    SIDE = 64,   /* of a block that is turned */
 };
 
 typedef struct short_entry {
@@ -410,7 +411,40 @@ static bool prepare_cumulate(const cpu_kernels *kernels, cpu_program *p, cpu_ste
     if (op >= GRAPH_OP_BUILT_IN) return false;
     *o = (cpu_order){.join = cpu_find_map(kernels, op, in->dtype)};
     set_rows(o, in, shoal_node_attr(node, SHOAL_ATTR_DIMENSION)->u.i);
+    o->by_columns = o->inner < SIDE && o->count > 1;
+    o->scratch_each = o->by_columns ? (SIDE + 1) * SIDE * o->bytes : 0;
     return o->join != NULL;
+}
+
+/* Rows whose elements are no long lines: some rows are turned, block by block, so that the next
+ * elements of all of them are joined side by side. */
+static void cumulate_turned(void *context, uint32_t part, int64_t begin, int64_t end) {
+    const job *j = context;
+    const cpu_order *o = j->o;
+    const char *in = j->run->at[j->node->inputs[0]];
+    char *out = j->run->at[j->node->first_output], *so_far = scratch_of(j, part);
+    size_t line = SIDE * o->bytes;
+    for (int64_t row = begin, rows; row < end; row += rows) {
+        rows = end - row < SIDE ? end - row : SIDE;
+        for (int64_t at = 0, n; at < o->length; at += n) {
+            n = o->length - at < SIDE ? o->length - at : SIDE;
+            char *block = so_far + line;
+            for (int64_t r = 0; r < rows; r++)
+                cpu_copy_block(block + (size_t)r * o->bytes,
+                               in + (size_t)(start_of(o, row + r) + at * o->inner) * o->bytes, 1, n,
+                               0, SIDE, 0, o->inner, o->bytes);
+            for (int64_t c = 0; c < n; c++) {
+                char *to = block + (size_t)c * line;
+                const void *first = at ? so_far : j->run->at[j->node->inputs[1]];
+                o->join(to, (const void *const[]){c ? to - line : first, to}, rows,
+                        !c && !at && rows > 1, NULL);
+            }
+            for (int64_t r = 0; r < rows; r++)
+                cpu_copy_block(out + (size_t)(start_of(o, row + r) + at * o->inner) * o->bytes,
+                               block + (size_t)r * o->bytes, 1, n, 0, o->inner, 0, SIDE, o->bytes);
+            memcpy(so_far, block + (size_t)(n - 1) * line, line);
+        }
+    }
 }
 
 /* Items are what lies before the axis; what lies behind it is joined side by side. */
@@ -445,15 +479,16 @@ shoal_status cpu_order_run(const cpu_run *run, const cpu_step *step) {
     job j = {run, o, step->node};
     uint16_t op = step->node->op;
     if (!o->count || !o->length) return SHOAL_OK;
-    if (op == GRAPH_CUMULATE)
+    if (op == GRAPH_CUMULATE && !o->by_columns)
         cpu_parallel(run->device, o->count / o->inner, 1 + GRAIN / (o->length * o->inner),
                      cumulate_range, &j);
     else
         cpu_parallel(run->device, o->count, grain(o),
-                     op == GRAPH_SORT    ? sort_range
-                     : op == GRAPH_TOP_K ? top_range
-                     : o->by_columns     ? extreme_columns
-                                         : extreme_range,
+                     op == GRAPH_SORT       ? sort_range
+                     : op == GRAPH_TOP_K    ? top_range
+                     : op == GRAPH_CUMULATE ? cumulate_turned
+                     : o->by_columns        ? extreme_columns
+                                            : extreme_range,
                      &j);
     return SHOAL_OK;
 }
