@@ -374,23 +374,26 @@ typedef struct cpu_windows {
     cpu_window_axis axis[SHOAL_MAX_RANK];
 } cpu_windows;
 
-/* gather and scatter. Places are the positions that have an index; a box is taken at each of them,
- * `runs` runs of `run` elements. Strides are in elements. */
-typedef struct cpu_place {
-    int64_t size, result, index, operand; /* an axis of places, and its strides */
-} cpu_place;
-typedef struct cpu_chosen {
-    int64_t stride, last; /* of the operand's axis that an index chooses; the last that is inside */
-} cpu_chosen;
+/* gather and scatter. Places are the positions that have an index; a box is taken at each of them.
+ * The first axes are those of places, the others the box's; elements along the last one, a run, are
+ * side by side. Strides are in elements. */
+typedef struct cpu_index_axis {
+    int64_t size, result, index, operand; /* strides in the result, or updates, and so on */
+} cpu_index_axis;
 typedef struct cpu_indexing {
-    cpu_map_kernel join; /* of a scatter; NULL: it overwrites */
-    size_t bytes;        /* of an element */
-    uint32_t rank, n_chosen;
-    cpu_place place[SHOAL_MAX_RANK];
+    cpu_list_kernel list;
+    cpu_take_kernel take; /* of a gather */
+    cpu_put_kernel put;   /* of a scatter, for single elements; NULL: by `join` */
+    cpu_map_kernel join;  /* of a scatter; NULL: it overwrites */
+    size_t bytes, index_bytes;
+    uint32_t places, rank, n_chosen; /* axes: of places, of all */
+    uint32_t cut;                    /* the axis that threads share */
+    bool by_rows;  /* of a scatter: threads begin with the operand as they come to its parts */
+    bool streamed; /* of a gather: the result goes past the caches */
+    cpu_index_axis axis[SHOAL_MAX_RANK + 2];
     cpu_chosen chosen[SHOAL_MAX_RANK];
     int64_t index_step; /* from the index for one axis to that for the next */
-    ref_view box;       /* axes of runs: `to` in the result, `from` in the operand */
-    int64_t places, runs, run;
+    int64_t count;      /* elements of the result, or updates; by_rows: and of the operand */
 } cpu_indexing;
 
 /* What goes along the rows of one axis: `count` rows of `length` elements that are `inner` apart.
@@ -617,6 +620,8 @@ shoal_status cpu_scatter_windows_prepare(const cpu_kernels *kernels, cpu_program
                                          cpu_step *step) SHOAL_CHECK_RESULT;
 shoal_status cpu_scatter_windows_run(const cpu_run *run, const cpu_step *step);
 
+/* The operands of a gather or scatter that may be views, as bits; 0: it has no fast step. */
+uint32_t cpu_index_views(const cpu_kernels *kernels, const shoal_graph *g, const shoal_node *node);
 /* false: no fast step; else *status says whether there was memory. */
 bool cpu_index_prepare(const cpu_kernels *kernels, cpu_program *program, cpu_step *step,
                        shoal_status *status);

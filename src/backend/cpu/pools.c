@@ -1,4 +1,5 @@
-/* What windows, and orders along an axis, need along a line, compiled once per instruction set. */
+/* What windows, orders along an axis, and indices need along a line, compiled once per instruction
+ * set. */
 #include "backend/cpu/loops.h"
 
 /* Every element that is `step` apart. The common steps are constants, for which compilers turn the
@@ -22,6 +23,79 @@ PICK(uint8_t)
 PICK(uint16_t)
 PICK(uint32_t)
 PICK(uint64_t)
+
+/* ---- indices ---- */
+
+/* What int64 does not hold is its largest number. */
+#define INDEX(type, x) ((type)-1 > (type)0 && (int64_t)(x) < 0 ? INT64_MAX : (int64_t)(x))
+#define INDEX_LOOP(type, step_, before_, expression)                                               \
+    for (int64_t i = 0; i < n; i++) {                                                              \
+        int64_t before = before_, index = INDEX(type, from[i * (step_)]);                          \
+        list[i] = expression;                                                                      \
+    }
+#define LIST(name, type, expression)                                                               \
+    static void name##_##type(int64_t n, const void *indices, int64_t step, cpu_chosen chosen,     \
+                              int64_t each, bool more, int64_t *list) {                            \
+        const type *from = indices;                                                                \
+        int64_t stride = chosen.stride, last = chosen.last;                                        \
+        if (step == 1 && !more)                                                                    \
+            INDEX_LOOP(type, 1, i *each, expression)                                               \
+        else                                                                                       \
+            INDEX_LOOP(type, step, more ? list[i] : i *each, expression)                           \
+    }
+#define LISTS(type)                                                                                \
+    LIST(clamp, type, before + (index < 0 ? 0 : index > last ? last : index) * stride)             \
+    LIST(drop, type, before < 0 || index < 0 || index > last ? -1 : before + index * stride)
+LISTS(int8_t)
+LISTS(int16_t)
+LISTS(int32_t)
+LISTS(int64_t)
+LISTS(uint8_t)
+LISTS(uint16_t)
+LISTS(uint32_t)
+LISTS(uint64_t)
+#define LIST_ROW(name)                                                                             \
+    {                                                                                              \
+        [SHOAL_I8] = name##_int8_t, [SHOAL_I16] = name##_int16_t, [SHOAL_I32] = name##_int32_t,    \
+        [SHOAL_I64] = name##_int64_t, [SHOAL_U8] = name##_uint8_t, [SHOAL_U16] = name##_uint16_t,  \
+        [SHOAL_U32] = name##_uint32_t, [SHOAL_U64] = name##_uint64_t                               \
+    }
+
+#define TAKE(type)                                                                                 \
+    static void take_##type(int64_t n, const void *data, const int64_t *list, int64_t step,        \
+                            void *out) {                                                           \
+        const type *from = data;                                                                   \
+        type *to = out;                                                                            \
+        if (step == 1)                                                                             \
+            for (int64_t i = 0; i < n; i++) to[i] = from[list[i]];                                 \
+        else                                                                                       \
+            for (int64_t i = 0; i < n; i++) to[i * step] = from[list[i]];                          \
+    }
+TAKE(uint8_t)
+TAKE(uint16_t)
+TAKE(uint32_t)
+TAKE(uint64_t)
+
+#define PUT(name, type, operator)                                                                  \
+    static void name##_##type(int64_t n, const void *data, int64_t step, const int64_t *list,      \
+                              void *out) {                                                         \
+        const type *from = data;                                                                   \
+        type *to = out;                                                                            \
+        for (int64_t i = 0; i < n; i++)                                                            \
+            if (list[i] >= 0) to[list[i]] operator from[i * step];                                 \
+    }
+PUT(put, uint8_t, =)
+PUT(put, uint16_t, =)
+PUT(put, uint32_t, =)
+PUT(put, uint64_t, =)
+PUT(add, uint8_t, +=)
+PUT(add, uint16_t, +=)
+PUT(add, uint32_t, +=)
+PUT(add, uint64_t, +=)
+PUT(add, float, +=)
+PUT(add, double, +=)
+
+/* ---- windows and orders ---- */
 
 /* Where `keeps` does not hold of the best element so far, b, and the next one, e, or there is none
  * so far, that becomes the best. */
@@ -136,6 +210,20 @@ static int64_t find_below(int64_t n, const uint32_t *keys, uint32_t bound, int32
 
 const cpu_pools CPU_OF_SET(pools) = {
     .pick = {[1] = pick_uint8_t, [2] = pick_uint16_t, [4] = pick_uint32_t, [8] = pick_uint64_t},
+    .clamp = LIST_ROW(clamp),
+    .drop = LIST_ROW(drop),
+    .take = {[1] = take_uint8_t, [2] = take_uint16_t, [4] = take_uint32_t, [8] = take_uint64_t},
+    .put = {[1] = put_uint8_t, [2] = put_uint16_t, [4] = put_uint32_t, [8] = put_uint64_t},
+    .add = {[SHOAL_I8] = add_uint8_t,
+            [SHOAL_U8] = add_uint8_t,
+            [SHOAL_I16] = add_uint16_t,
+            [SHOAL_U16] = add_uint16_t,
+            [SHOAL_I32] = add_uint32_t,
+            [SHOAL_U32] = add_uint32_t,
+            [SHOAL_I64] = add_uint64_t,
+            [SHOAL_U64] = add_uint64_t,
+            [SHOAL_F32] = add_float,
+            [SHOAL_F64] = add_double},
     .choose = {CHOICES(choose_f32), CHOICES(choose_f64)},
     .extreme = {{largest_f32, least_f32}, {largest_f64, least_f64}},
     .keys = list_keys,

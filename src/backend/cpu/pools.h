@@ -1,4 +1,4 @@
-/* What windows and orders need along a line (pools.c). */
+/* What windows, orders and indices need along a line (pools.c). */
 #ifndef CPU_POOLS_H
 #define CPU_POOLS_H
 
@@ -10,10 +10,29 @@
 /* The two types that are computed with as they are. */
 enum { CPU_F32, CPU_F64, CPU_FLOATS };
 
+/* list[i] becomes i * each, or with `more` what it is, and the stride times the index number i of
+ * n, which are `step` apart. An index that is not within 0 .. last is clamped, or dropped, for
+ * which list[i] becomes -1, and stays so. */
+typedef struct cpu_chosen {
+    int64_t stride, last; /* of the axis that an index chooses */
+} cpu_chosen;
+typedef void (*cpu_list_kernel)(int64_t n, const void *indices, int64_t step, cpu_chosen chosen,
+                                int64_t each, bool more, int64_t *list);
+/* Elements list[i] of `from`, to places that are `step` apart. */
+typedef void (*cpu_take_kernel)(int64_t n, const void *from, const int64_t *list, int64_t step,
+                                void *to);
+/* Elements that are `step` apart to, or joined with, elements list[i] >= 0 of `to`, in order. */
+typedef void (*cpu_put_kernel)(int64_t n, const void *from, int64_t step, const int64_t *list,
+                               void *to);
+
 enum { CPU_GE, CPU_GT, CPU_LE, CPU_LT, CPU_MOST, CPU_LEAST, CPU_CHOICES };
 typedef struct cpu_pools {
     /* n elements that are `step` apart, by their bytes. */
     void (*pick[9])(int64_t n, const void *from, int64_t step, void *to);
+    /* By the indices' type, and by the elements' bytes or type. */
+    cpu_list_kernel clamp[SHOAL_DTYPE_COUNT], drop[SHOAL_DTYPE_COUNT];
+    cpu_take_kernel take[9];
+    cpu_put_kernel put[9], add[SHOAL_DTYPE_COUNT];
     /* n places, whose next elements are `step` apart and have numbers from `at` on, that far apart:
      * where the best so far does not compare so, or there is none and places is -1, they become the
      * best. MOST, LEAST: the first one stays, and NaN does. */
