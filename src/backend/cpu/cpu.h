@@ -625,6 +625,7 @@ uint32_t cpu_index_views(const cpu_kernels *kernels, const shoal_graph *g, const
 /* false: no fast step; else *status says whether there was memory. */
 bool cpu_index_prepare(const cpu_kernels *kernels, cpu_program *program, cpu_step *step,
                        shoal_status *status);
+shoal_status cpu_in_range_run(const cpu_run *run, const cpu_step *step) SHOAL_CHECK_RESULT;
 shoal_status cpu_gather_run(const cpu_run *run, const cpu_step *step);
 shoal_status cpu_scatter_run(const cpu_run *run, const cpu_step *step);
 shoal_status cpu_update_run(const cpu_run *run, const cpu_step *step);

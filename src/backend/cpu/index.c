@@ -1,10 +1,11 @@
-/* gather, scatter and dynamic_update_slice. Of gather and scatter: boxes taken from, or
+/* in_range, gather, scatter and dynamic_update_slice. Of gather and scatter: boxes taken from, or
  * joined to, places that are read from a tensor. Where boxes begin is listed for some places at a
  * time, then the same elements of all these boxes are moved. A scatter is divided over threads
  * along an axis of boxes, or one that is also the operand's, so that every element is joined by one
  * thread, in the order in which updates lie. */
 #include "backend/cpu/cpu.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 enum { GRAIN = 1 << 15, LEAST_RUN = 16, LISTED = 4096, FEW_LISTED = 512, STREAMED = 8 << 20 };
@@ -290,6 +291,38 @@ static void run_indexing(const cpu_run *run, const cpu_step *step, const void *f
     int64_t size = s->axis[s->cut].size, grain = s->count ? 1 + GRAIN * size / s->count : 1;
     if (s->cut + 1 == s->rank && grain < LEAST_RUN) grain = LEAST_RUN;
     if (s->count) cpu_parallel(run->device, size, grain, move_part, &j);
+}
+
+typedef struct check {
+    const cpu_run *run;
+    const cpu_step *step;
+    atomic_bool fails;
+} check;
+
+static void check_part(void *context, uint32_t part, int64_t begin, int64_t end) {
+    check *c = context;
+    const shoal_node *node = c->step->node;
+    const shoal_attr *ignored = shoal_node_attr(node, SHOAL_ATTR_IGNORE_INDEX);
+    uint8_t dtype = c->run->program->g->values[node->inputs[0]].type.dtype;
+    const char *indices = c->run->at[node->inputs[0]];
+    if (!c->run->device->kernels->pools->inside[dtype](
+            end - begin, indices + begin * (int64_t)shoal_dtype_size((shoal_dtype)dtype),
+            *shoal_node_attr(node, SHOAL_ATTR_START_INDICES)->u.ints,
+            *shoal_node_attr(node, SHOAL_ATTR_LIMIT_INDICES)->u.ints,
+            ignored ? &ignored->u.i : NULL))
+        atomic_store_explicit(&c->fails, true, memory_order_relaxed);
+}
+
+shoal_status cpu_in_range_run(const cpu_run *run, const cpu_step *step) {
+    const shoal_node *node = step->node;
+    const void *inputs[] = {run->at[node->inputs[0]]};
+    check c = {.run = run, .step = step};
+    cpu_parallel(run->device, base_type_count(&run->program->g->values[node->inputs[0]].type),
+                 GRAIN, check_part, &c);
+    /* The pool's end orders what its threads wrote. The reference says which index it is. */
+    if (!atomic_load_explicit(&c.fails, memory_order_relaxed)) return SHOAL_OK;
+    ref_call call = {run->program->g, node, inputs, &run->at[node->first_output]};
+    return ref_in_range(&call);
 }
 
 shoal_status cpu_gather_run(const cpu_run *run, const cpu_step *step) {

@@ -4,9 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What in_range hands on lies where it was, and needs no memory. */
 static backend_touch touch(void *context, uint32_t s) {
-    const cpu_step *step = &((const cpu_program *)context)->steps[s];
-    return (backend_touch){step->n_reads, step->n_writes, step->reads, step->writes};
+    const cpu_program *p = context;
+    const cpu_step *step = &p->steps[s];
+    uint32_t n_writes = step->run == cpu_in_range_run ? 0 : step->n_writes;
+    return (backend_touch){step->n_reads, n_writes, step->reads, step->writes};
 }
 
 static bool may_overwrite(void *context, uint32_t s, uint32_t w, uint32_t root) {
@@ -127,7 +130,8 @@ static void choose_places(const cpu_program *p, uint32_t *at, uint32_t *users,
             bool input = p->values[root].kind == BACKEND_INPUT;
             if (input && users[root] < at[s] + 1) users[root] = at[s] + 1;
         }
-        for (uint32_t i = 0; i < step->n_writes; i++) users[step->writes[i]] = at[s] + 1;
+        for (uint32_t i = 0; i < step->n_writes; i++)
+            users[cpu_root_of(p, step->writes[i])] = at[s] + 1;
     }
 }
 

@@ -76,6 +76,8 @@ static shoal_status add_step(shoal_device *device, cpu_program *p, const shoal_n
         step->run = run_fill;
     } else if (node->op == GRAPH_RANDOM)
         step->run = run_random;
+    else if (node->op == GRAPH_IN_RANGE)
+        step->run = cpu_in_range_run;
     else if (cpu_dot_fits(kernels, p->g, node))
         cpu_dot_prepare(kernels, p, step);
     else if (cpu_control_fits(node))
@@ -181,6 +183,21 @@ static void find_constants(cpu_program *p) {
     }
 }
 
+/* in_range hands on what it has looked at: its result, and what lies in that, lies in its operand.
+ */
+static shoal_status share_looked_at(cpu_program *p) {
+    const shoal_graph *g = p->g;
+    fuse_value *values = base_arena_copy(&p->arena, p->plan.values, g->n_values * sizeof *values);
+    if (!values) return SHOAL_NO_MEMORY;
+    for (uint32_t v = 0; v < g->n_values; v++) {
+        uint32_t root = values[v].root, n = g->values[root].node;
+        bool looks = n != SHOAL_NO_NODE && g->nodes[n].op == GRAPH_IN_RANGE;
+        values[v].root = values[looks && root == v ? g->nodes[n].inputs[0] : root].root;
+    }
+    p->plan.values = values;
+    return SHOAL_OK;
+}
+
 static shoal_status add_steps(shoal_device *device, cpu_program *p) {
     static const fuse_limits limits = {.operations = CPU_OPERATIONS, .loads = CPU_SOURCES};
     const shoal_graph *g = p->g;
@@ -194,6 +211,7 @@ static shoal_status add_steps(shoal_device *device, cpu_program *p) {
     for (uint32_t n = 0; n < g->n_nodes; n++) choices[n] = choose(device->kernels, g, &g->nodes[n]);
     shoal_status status = fuse_plan_make(g, choices, &limits, &p->arena, &p->plan);
     free(choices);
+    if (!status) status = share_looked_at(p);
     if (!status) status = cpu_packed_find(device->kernels, p);
     for (uint32_t s = 0; !status && s < p->plan.n_steps; s++) {
         const fuse_step *step = &p->plan.steps[s];

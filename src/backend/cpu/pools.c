@@ -43,7 +43,20 @@ PICK(uint64_t)
         else                                                                                       \
             INDEX_LOOP(type, step, more ? list[i] : i *each, expression)                           \
     }
+#define INSIDE(type)                                                                               \
+    static bool inside_##type(int64_t n, const void *indices, int64_t start, int64_t limit,        \
+                              const int64_t *ignored) {                                            \
+        const type *from = indices;                                                                \
+        int64_t other = ignored ? *ignored : start, outside = 0;                                   \
+        if (!ignored && start >= limit) return !n;                                                 \
+        for (int64_t i = 0; i < n; i++) {                                                          \
+            int64_t index = INDEX(type, from[i]);                                                  \
+            outside |= ((index < start) | (index >= limit)) & (index != other);                    \
+        }                                                                                          \
+        return !outside;                                                                           \
+    }
 #define LISTS(type)                                                                                \
+    INSIDE(type)                                                                                   \
     LIST(clamp, type, before + (index < 0 ? 0 : index > last ? last : index) * stride)             \
     LIST(drop, type, before < 0 || index < 0 || index > last ? -1 : before + index * stride)
 LISTS(int8_t)
@@ -210,6 +223,7 @@ static int64_t find_below(int64_t n, const uint32_t *keys, uint32_t bound, int32
 
 const cpu_pools CPU_OF_SET(pools) = {
     .pick = {[1] = pick_uint8_t, [2] = pick_uint16_t, [4] = pick_uint32_t, [8] = pick_uint64_t},
+    .inside = LIST_ROW(inside),
     .clamp = LIST_ROW(clamp),
     .drop = LIST_ROW(drop),
     .take = {[1] = take_uint8_t, [2] = take_uint16_t, [4] = take_uint32_t, [8] = take_uint64_t},

@@ -10,6 +10,9 @@
 /* The two types that are computed with as they are. */
 enum { CPU_F32, CPU_F64, CPU_FLOATS };
 
+/* Whether n indices are from start to before limit, or `ignored` where that is not NULL. */
+typedef bool (*cpu_inside_kernel)(int64_t n, const void *indices, int64_t start, int64_t limit,
+                                  const int64_t *ignored);
 /* list[i] becomes i * each, or with `more` what it is, and the stride times the index number i of
  * n, which are `step` apart. An index that is not within 0 .. last is clamped, or dropped, for
  * which list[i] becomes -1, and stays so. */
@@ -30,6 +33,7 @@ typedef struct cpu_pools {
     /* n elements that are `step` apart, by their bytes. */
     void (*pick[9])(int64_t n, const void *from, int64_t step, void *to);
     /* By the indices' type, and by the elements' bytes or type. */
+    cpu_inside_kernel inside[SHOAL_DTYPE_COUNT];
     cpu_list_kernel clamp[SHOAL_DTYPE_COUNT], drop[SHOAL_DTYPE_COUNT];
     cpu_take_kernel take[9];
     cpu_put_kernel put[9], add[SHOAL_DTYPE_COUNT];
