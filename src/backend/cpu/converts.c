@@ -9,41 +9,6 @@
 #include <arm_neon.h>
 #endif
 
-INLINE float float_of(uint32_t bits) {
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-/* ---- float16 and bfloat16 ---- */
-
-INLINE float widen_half(uint16_t half) {
-    uint32_t bits = half & 0x7fffu, sign = (uint32_t)(half & 0x8000u) << 16;
-    /* A half read as float is 2^112 too small, subnormal or not. */
-    uint32_t finite = bits_of(float_of(bits << 13) * 0x1p112f);
-    return float_of((bits >= 0x7c00 ? 0x7f800000u | bits << 13 : finite) | sign);
-}
-
-/* To the nearest, ties to even. NaN keeps the upper bits of its payload and becomes quiet. */
-INLINE uint16_t narrow_half(float x) {
-    uint32_t bits = bits_of(x) & 0x7fffffffu, sign = (bits_of(x) >> 16) & 0x8000u;
-    /* Below 2^-14 the unit is fixed: adding 1/2 as a float rounds there. */
-    uint32_t small = bits_of(float_of(bits) + 0.5f) - 0x3f000000u;
-    uint32_t normal = (bits - 0x38000000u + 0xfffu + (bits >> 13 & 1)) >> 13;
-    uint32_t result = bits < 0x38800000u ? small : normal;
-    result = bits >= 0x477ff000u ? 0x7c00u : result;
-    result = bits > 0x7f800000u ? 0x7e00u | (bits >> 13 & 0x3ffu) : result;
-    return (uint16_t)(result | sign);
-}
-
-INLINE float widen_bfloat(uint16_t x) { return float_of((uint32_t)x << 16); }
-
-INLINE uint16_t narrow_bfloat(float x) {
-    uint32_t bits = bits_of(x), rounded = bits + 0x7fff + (bits >> 16 & 1);
-    uint32_t nan = bits | 0x400000;
-    return (uint16_t)(((bits & 0x7fffffff) > 0x7f800000 ? nan : rounded) >> 16);
-}
-
 /* Eight at a time by instructions that do the same. */
 #define BY_EIGHT(name, type, result, eight, one)                                                   \
     static void name(void *to, const void *const *in, int64_t n, unsigned scalars,                 \

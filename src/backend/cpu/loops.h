@@ -1,5 +1,6 @@
 /* The loops around functions of one element, which compilers turn into vector code; what it takes
- * is in kernels.c, integers.c and converts.c, each compiled once per instruction set. */
+ * is in kernels.c, integers.c and converts.c, each compiled once per instruction set. And what
+ * these and pools.c do with one element. */
 #ifndef CPU_LOOPS_H
 #define CPU_LOOPS_H
 
@@ -12,6 +13,43 @@ INLINE uint32_t bits_of(float value) {
     memcpy(&bits, &value, sizeof bits);
     return bits;
 }
+
+INLINE float float_of(uint32_t bits) {
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* ---- float16 and bfloat16 ---- */
+
+INLINE float widen_half(uint16_t half) {
+    uint32_t bits = half & 0x7fffu, sign = (uint32_t)(half & 0x8000u) << 16;
+    /* A half read as float is 2^112 too small, subnormal or not. */
+    uint32_t finite = bits_of(float_of(bits << 13) * 0x1p112f);
+    return float_of((bits >= 0x7c00 ? 0x7f800000u | bits << 13 : finite) | sign);
+}
+
+/* To the nearest, ties to even. NaN keeps the upper bits of its payload and becomes quiet. */
+INLINE uint16_t narrow_half(float x) {
+    uint32_t bits = bits_of(x) & 0x7fffffffu, sign = (bits_of(x) >> 16) & 0x8000u;
+    /* Below 2^-14 the unit is fixed: adding 1/2 as a float rounds there. */
+    uint32_t small = bits_of(float_of(bits) + 0.5f) - 0x3f000000u;
+    uint32_t normal = (bits - 0x38000000u + 0xfffu + (bits >> 13 & 1)) >> 13;
+    uint32_t result = bits < 0x38800000u ? small : normal;
+    result = bits >= 0x477ff000u ? 0x7c00u : result;
+    result = bits > 0x7f800000u ? 0x7e00u | (bits >> 13 & 0x3ffu) : result;
+    return (uint16_t)(result | sign);
+}
+
+INLINE float widen_bfloat(uint16_t x) { return float_of((uint32_t)x << 16); }
+
+INLINE uint16_t narrow_bfloat(float x) {
+    uint32_t bits = bits_of(x), rounded = bits + 0x7fff + (bits >> 16 & 1);
+    uint32_t nan = bits | 0x400000;
+    return (uint16_t)(((bits & 0x7fffffff) > 0x7f800000 ? nan : rounded) >> 16);
+}
+
+/* ---- the larger and smaller of two ---- */
 
 /* NaN when either is; -0 is below +0. */
 #define LARGER(x, y, sign_of)                                                                      \
@@ -39,6 +77,8 @@ INLINE float maximum_f32(float x, float y) { return LARGER(x, y, sign_f32); }
 INLINE double maximum_f64(double x, double y) { return LARGER(x, y, sign_f64); }
 INLINE float minimum_f32(float x, float y) { return SMALLER(x, y, sign_f32); }
 INLINE double minimum_f64(double x, double y) { return SMALLER(x, y, sign_f64); }
+
+/* ---- loops ---- */
 
 #define UNARY(name, type, result, expression)                                                      \
     static void name(void *to, const void *const *in, int64_t n, unsigned scalars,                 \

@@ -89,24 +89,28 @@ TAKE(uint16_t)
 TAKE(uint32_t)
 TAKE(uint64_t)
 
-#define PUT(name, type, operator)                                                                  \
-    static void name##_##type(int64_t n, const void *data, int64_t step, const int64_t *list,      \
-                              void *out) {                                                         \
+/* x is what is there, y what comes. */
+#define PUT(name, type, expression)                                                                \
+    static void name(int64_t n, const void *data, int64_t step, const int64_t *list, void *out) {  \
         const type *from = data;                                                                   \
         type *to = out;                                                                            \
-        for (int64_t i = 0; i < n; i++)                                                            \
-            if (list[i] >= 0) to[list[i]] operator from[i * step];                                 \
+        for (int64_t i = 0; i < n; i++) {                                                          \
+            if (list[i] < 0) continue;                                                             \
+            type x = to[list[i]], y = from[i * step];                                              \
+            to[list[i]] = (type)(expression);                                                      \
+        }                                                                                          \
     }
-PUT(put, uint8_t, =)
-PUT(put, uint16_t, =)
-PUT(put, uint32_t, =)
-PUT(put, uint64_t, =)
-PUT(add, uint8_t, +=)
-PUT(add, uint16_t, +=)
-PUT(add, uint32_t, +=)
-PUT(add, uint64_t, +=)
-PUT(add, float, +=)
-PUT(add, double, +=)
+#define PUTS(type)                                                                                 \
+    PUT(put_##type, type, ((void)x, y))                                                            \
+    PUT(add_##type, type, x + y)
+PUTS(uint8_t)
+PUTS(uint16_t)
+PUTS(uint32_t)
+PUTS(uint64_t)
+PUT(add_float, float, x + y)
+PUT(add_double, double, x + y)
+PUT(add_half, uint16_t, narrow_half(widen_half(x) + widen_half(y)))
+PUT(add_bfloat, uint16_t, narrow_bfloat(widen_bfloat(x) + widen_bfloat(y)))
 
 /* ---- windows and orders ---- */
 
@@ -236,6 +240,8 @@ const cpu_pools CPU_OF_SET(pools) = {
             [SHOAL_U32] = add_uint32_t,
             [SHOAL_I64] = add_uint64_t,
             [SHOAL_U64] = add_uint64_t,
+            [SHOAL_F16] = add_half,
+            [SHOAL_BF16] = add_bfloat,
             [SHOAL_F32] = add_float,
             [SHOAL_F64] = add_double},
     .choose = {CHOICES(choose_f32), CHOICES(choose_f64)},
