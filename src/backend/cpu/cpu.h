@@ -402,6 +402,7 @@ typedef struct cpu_order {
     const cpu_pools *pools;
     cpu_fold_kernel fold; /* argmax, argmin */
     cpu_map_kernel join;  /* cumulate */
+    cpu_map_kernel widen; /* sort, top_k: narrow elements to four bytes; NULL: they have that */
     uint8_t dtype;
     bool falling;    /* the largest first */
     bool by_columns; /* argmax, argmin and cumulate: columns are looked at side by side */

@@ -132,14 +132,25 @@ static char *scratch_of(const job *j, uint32_t part) {
     return j->run->workspace + j->o->scratch + part * j->o->scratch_each;
 }
 
-static bool is_short(const cpu_order *o) { return o->bytes == 4; }
+/* Whether keys have four bytes, and not eight. */
+static bool is_short(const cpu_order *o) { return o->bytes <= 4; }
 
-/* The keys of a row of four-byte elements: what most sorting is. */
-static void list_short(const cpu_order *o, const char *from, uint32_t *keys) {
-    uint32_t sign = o->dtype == SHOAL_I32 ? 0x80000000u : 0;
-    o->pools->pick[sizeof *keys](o->length, from, o->inner, keys);
-    o->pools->keys(o->length, keys, o->dtype == SHOAL_F32, sign ^ (o->falling ? UINT32_MAX : 0),
-                   keys);
+/* The keys of a row, in the order that is wanted; `keys` has room for 8 bytes each. */
+static void list_keys(const cpu_order *o, const char *from, void *keys) {
+    char kind = shoal_dtype_kind((shoal_dtype)o->dtype);
+    uint64_t sign = kind != 'i' ? 0 : is_short(o) ? UINT64_C(1) << 31 : UINT64_C(1) << 63;
+    void *picked = o->widen ? (char *)keys + (size_t)o->length * sizeof(uint32_t) : keys;
+    const void *x = from;
+    if (o->inner > 1) {
+        o->pools->pick[o->bytes](o->length, from, o->inner, picked);
+        x = picked;
+    }
+    if (o->widen) {
+        o->widen(keys, &x, o->length, 0, NULL);
+        x = keys;
+    }
+    o->pools->keys[!is_short(o)](o->length, x, kind == 'f', sign ^ (o->falling ? UINT64_MAX : 0),
+                                 keys);
 }
 
 /* The places of a row's elements, in order. */
@@ -148,22 +159,21 @@ static const int64_t *order_row(const job *j, uint32_t part, int64_t row) {
     const char *from =
         (const char *)j->run->at[j->node->inputs[0]] + (size_t)start_of(o, row) * o->bytes;
     int64_t *places = (int64_t *)(void *)scratch_of(j, part);
+    const void *keys = places;
     void *entries = places + o->length;
+    list_keys(o, from, places);
     if (is_short(o)) {
+        const uint32_t *key = keys;
         short_entry *x = entries;
-        uint32_t *keys = (uint32_t *)(void *)places;
-        list_short(o, from, keys);
-        for (int64_t i = 0; i < o->length; i++) x[i] = (short_entry){keys[i], (uint32_t)i};
-        x = sort_short_entry(x, x + o->length, o->length, 4);
+        for (int64_t i = 0; i < o->length; i++) x[i] = (short_entry){key[i], (uint32_t)i};
+        x = sort_short_entry(x, x + o->length, o->length, sizeof *key);
         for (int64_t i = 0; i < o->length; i++) places[i] = x[i].place;
         return places;
     }
+    const uint64_t *key = keys;
     long_entry *x = entries;
-    for (int64_t i = 0; i < o->length; i++) {
-        uint64_t key = key_of(o->dtype, from + (size_t)(i * o->inner) * o->bytes);
-        x[i] = (long_entry){o->falling ? ~key & UINT64_MAX >> (64 - 8 * o->bytes) : key, i};
-    }
-    x = sort_long_entry(x, x + o->length, o->length, o->bytes);
+    for (int64_t i = 0; i < o->length; i++) x[i] = (long_entry){key[i], i};
+    x = sort_long_entry(x, x + o->length, o->length, sizeof *key);
     for (int64_t i = 0; i < o->length; i++) places[i] = x[i].place;
     return places;
 }
@@ -222,6 +232,10 @@ static bool prepare_sort(const cpu_kernels *kernels, cpu_program *p, cpu_step *s
         set_rows(o, in, shoal_node_attr(node, SHOAL_ATTR_DIMENSION)->u.i);
     else
         return false;
+    uint8_t wide = shoal_dtype_kind((shoal_dtype)in->dtype) == 'f'   ? SHOAL_F32
+                   : shoal_dtype_kind((shoal_dtype)in->dtype) == 'i' ? SHOAL_I32
+                                                                     : SHOAL_U32;
+    o->widen = o->bytes < 4 ? kernels->convert[in->dtype][wide] : NULL;
     o->scratch_each = (size_t)o->length * (2 * sizeof(long_entry) + sizeof(int64_t));
     return o->length <= INT32_MAX;
 }
@@ -254,42 +268,47 @@ static void sort_range(void *context, uint32_t part, int64_t begin, int64_t end)
     }
 }
 
-/* The first k of a row of four-byte elements: those that may still be among them are collected, and
- * from time to time the first k of these are kept, the last of which is the bound for others. */
-static const short_entry *first_of_row(const job *j, uint32_t part, int64_t row, int64_t k) {
+/* The places of the first k of a row, in order: those that may still be among them are collected,
+ * and from time to time the first k of these are kept, the last of which is the bound for others.
+ */
+static const int64_t *first_of_row(const job *j, uint32_t part, int64_t row, int64_t k) {
     const cpu_order *o = j->o;
     int64_t n = o->length, room = 2 * k + FEW, count = 0;
-    uint32_t *keys = (uint32_t *)(void *)scratch_of(j, part);
+    int64_t *places = (int64_t *)(void *)scratch_of(j, part);
+    const void *keys = places;
+    const uint32_t *narrow = keys;
+    const uint64_t *wide = keys;
+    size_t bytes = is_short(o) ? sizeof *narrow : sizeof *wide;
     int32_t found[FEW + 1];
-    short_entry *x = (short_entry *)(void *)(keys + n), *spare = x + room;
-    list_short(o, (const char *)j->run->at[j->node->inputs[0]] + (size_t)(row * n) * o->bytes,
-               keys);
+    long_entry *x = (long_entry *)(void *)(places + n), *spare = x + room;
+    list_keys(o, (const char *)j->run->at[j->node->inputs[0]] + (size_t)(row * n) * o->bytes,
+              places);
+#define ENTRY(at) ((long_entry){is_short(o) ? narrow[at] : wide[at], at})
     for (int64_t at = 0, some; at < n; at += some) {
         some = n - at < room - FEW / 2 ? n - at : room - FEW / 2;
         if (!at) { /* all of them may be */
-            for (int64_t i = at; i < at + some; i++)
-                x[count++] = (short_entry){keys[i], (uint32_t)i};
+            for (int64_t i = at; i < at + some; i++) x[count++] = ENTRY(i);
         } else {
-            uint32_t bound = x[k - 1].key;
+            uint64_t bound = x[k - 1].key;
             int64_t more = 0;
             for (; at + more < n && count + FEW <= room; more += some) {
                 some = n - at - more < FEW ? n - at - more : FEW;
-                int64_t new = o->pools->below(some, keys + at + more, bound, found);
-                for (int64_t i = 0; i < new; i++) {
-                    int64_t place = at + more + found[i];
-                    x[count++] = (short_entry){keys[place], (uint32_t)place};
-                }
+                int64_t new = o->pools->below[!is_short(o)](
+                    some, (const char *)keys + (size_t)(at + more) * bytes, bound, found);
+                for (int64_t i = 0; i < new; i++) x[count++] = ENTRY(at + more + found[i]);
             }
             some = more;
         }
-        short_entry *sorted = sort_short_entry(x, spare, count, sizeof *keys);
+        long_entry *sorted = sort_long_entry(x, spare, count, bytes);
         if (sorted != x) {
             spare = x;
             x = sorted;
         }
         if (count > k) count = k;
     }
-    return x;
+#undef ENTRY
+    for (int64_t i = 0; i < k; i++) places[i] = x[i].place;
+    return places;
 }
 
 static void top_range(void *context, uint32_t part, int64_t begin, int64_t end) {
@@ -299,15 +318,13 @@ static void top_range(void *context, uint32_t part, int64_t begin, int64_t end) 
     const char *in = j->run->at[j->node->inputs[0]];
     char *out = j->run->at[j->node->first_output];
     int32_t *places = j->run->at[j->node->first_output + 1];
-    bool some = is_short(o) && k > 0 && 8 * k + FEW < o->length;
+    bool some = k > 0 && 8 * k + FEW < o->length;
     for (int64_t row = begin; row < end; row++) {
-        const short_entry *first = some ? first_of_row(j, part, row, k) : NULL;
-        const int64_t *sorted = some ? NULL : order_row(j, part, row);
+        const int64_t *sorted = some ? first_of_row(j, part, row, k) : order_row(j, part, row);
         for (int64_t i = 0; i < k; i++) {
-            int64_t place = some ? first[i].place : sorted[i];
             copy_element(out + (size_t)(row * k + i) * o->bytes,
-                         in + (size_t)(row * o->length + place) * o->bytes, o->bytes);
-            places[row * k + i] = (int32_t)place;
+                         in + (size_t)(row * o->length + sorted[i]) * o->bytes, o->bytes);
+            places[row * k + i] = (int32_t)sorted[i];
         }
     }
 }

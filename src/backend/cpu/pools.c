@@ -192,38 +192,47 @@ EXTREME(least_f32, float, int32_t, <)
 EXTREME(least_f64, double, int64_t, <)
 
 /* As order.c has it: the bits of floating-point numbers as unsigned ones in the same order. */
-static void list_keys(int64_t n, const uint32_t *x, bool is_float, uint32_t flip, uint32_t *to) {
-    const uint32_t sign = 0x80000000u, infinity = 0x7f800000u;
-    if (!is_float) {
-        for (int64_t i = 0; i < n; i++) to[i] = x[i] ^ flip;
-        return;
+#define KEYS(type, infinity)                                                                       \
+    static void keys_##type(int64_t n, const void *data, bool is_float, uint64_t flip,             \
+                            void *out) {                                                           \
+        const type sign = (type)1 << (8 * sizeof(type) - 1), turned = (type)flip, *x = data;       \
+        type *to = out;                                                                            \
+        if (!is_float) {                                                                           \
+            for (int64_t i = 0; i < n; i++) to[i] = x[i] ^ turned;                                 \
+            return;                                                                                \
+        }                                                                                          \
+        for (int64_t i = 0; i < n; i++) {                                                          \
+            type size = x[i] & ~sign, key = x[i] & sign ? ~x[i] : x[i] | sign;                     \
+            key = size ? key : sign;                                                               \
+            key = size > (infinity) ? (type)-1 : key;                                              \
+            to[i] = key ^ turned;                                                                  \
+        }                                                                                          \
     }
-    for (int64_t i = 0; i < n; i++) {
-        uint32_t size = x[i] & ~sign, key = x[i] & sign ? ~x[i] : x[i] | sign;
-        key = size ? key : sign;
-        key = size > infinity ? UINT32_MAX : key;
-        to[i] = key ^ flip;
-    }
-}
+KEYS(uint32_t, 0x7f800000)
+KEYS(uint64_t, UINT64_C(0x7ff) << 52)
 
 /* Most blocks hold none, which whole vectors tell. */
-static int64_t find_below(int64_t n, const uint32_t *keys, uint32_t bound, int32_t *places) {
-    enum { BLOCK = 64 };
-    int64_t count = 0;
-    for (int64_t from = 0; from < n; from += BLOCK) {
-        int64_t end = n - from < BLOCK ? n : from + BLOCK;
-        uint32_t any = 0;
-        if (end - from == BLOCK)
-            for (int k = 0; k < BLOCK; k++) any |= keys[from + k] < bound;
-        else
-            any = 1;
-        for (int64_t i = from; any && i < end; i++) {
-            places[count] = (int32_t)i;
-            count += keys[i] < bound;
-        }
+#define BELOW(type)                                                                                \
+    static int64_t below_##type(int64_t n, const void *data, uint64_t most, int32_t *places) {     \
+        enum { BLOCK = 64 };                                                                       \
+        const type *keys = data, bound = (type)most;                                               \
+        int64_t count = 0;                                                                         \
+        for (int64_t from = 0; from < n; from += BLOCK) {                                          \
+            int64_t end = n - from < BLOCK ? n : from + BLOCK;                                     \
+            type any = 0;                                                                          \
+            if (end - from == BLOCK)                                                               \
+                for (int k = 0; k < BLOCK; k++) any |= keys[from + k] < bound;                     \
+            else                                                                                   \
+                any = 1;                                                                           \
+            for (int64_t i = from; any && i < end; i++) {                                          \
+                places[count] = (int32_t)i;                                                        \
+                count += keys[i] < bound;                                                          \
+            }                                                                                      \
+        }                                                                                          \
+        return count;                                                                              \
     }
-    return count;
-}
+BELOW(uint32_t)
+BELOW(uint64_t)
 
 const cpu_pools CPU_OF_SET(pools) = {
     .pick = {[1] = pick_uint8_t, [2] = pick_uint16_t, [4] = pick_uint32_t, [8] = pick_uint64_t},
@@ -246,5 +255,5 @@ const cpu_pools CPU_OF_SET(pools) = {
             [SHOAL_F64] = add_double},
     .choose = {CHOICES(choose_f32), CHOICES(choose_f64)},
     .extreme = {{largest_f32, least_f32}, {largest_f64, least_f64}},
-    .keys = list_keys,
-    .below = find_below};
+    .keys = {keys_uint32_t, keys_uint64_t},
+    .below = {below_uint32_t, below_uint64_t}};

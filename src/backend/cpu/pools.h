@@ -44,10 +44,10 @@ typedef struct cpu_pools {
                                             void *best, int32_t *places);
     /* The place of the first largest, or least, of n > 0 elements; -1 where one is NaN. */
     int64_t (*extreme[CPU_FLOATS][2])(int64_t n, const void *x);
-    /* Keys of n elements of four bytes (order.c), with some bits flipped. */
-    void (*keys)(int64_t n, const uint32_t *x, bool is_float, uint32_t flip, uint32_t *to);
-    /* The places, up to n, of keys below a bound; returns how many. One more is written. */
-    int64_t (*below)(int64_t n, const uint32_t *keys, uint32_t bound, int32_t *places);
+    /* Keys of n elements of four bytes, or of eight (order.c), with some bits flipped. */
+    void (*keys[2])(int64_t n, const void *x, bool is_float, uint64_t flip, void *to);
+    /* The places, up to n, of such keys below a bound; returns how many. One more is written. */
+    int64_t (*below[2])(int64_t n, const void *keys, uint64_t bound, int32_t *places);
 } cpu_pools;
 
 #endif
