@@ -12,7 +12,9 @@ enum {
     FEW = 64, /* keys that are looked at together; twice as many entries are inserted one by one */
     LONG = 2048, /* from which on larger digits pay */
     WIDE = 512,  /* columns that are looked at together */
-    SIDE = 64,   /* of a block that is turned */
+    /* Rows and columns of a block that is turned; memory likes long parts of rows. */
+    TURNED = 16,
+    LINES = 256,
 };
 
 typedef struct short_entry {
@@ -428,8 +430,8 @@ static bool prepare_cumulate(const cpu_kernels *kernels, cpu_program *p, cpu_ste
     if (op >= GRAPH_OP_BUILT_IN) return false;
     *o = (cpu_order){.join = cpu_find_map(kernels, op, in->dtype)};
     set_rows(o, in, shoal_node_attr(node, SHOAL_ATTR_DIMENSION)->u.i);
-    o->by_columns = o->inner < SIDE && o->count > 1;
-    o->scratch_each = o->by_columns ? (SIDE + 1) * SIDE * o->bytes : 0;
+    o->by_columns = o->inner < TURNED && o->count > 1;
+    o->scratch_each = o->by_columns ? (LINES + 1) * TURNED * o->bytes : 0;
     return o->join != NULL;
 }
 
@@ -440,16 +442,16 @@ static void cumulate_turned(void *context, uint32_t part, int64_t begin, int64_t
     const cpu_order *o = j->o;
     const char *in = j->run->at[j->node->inputs[0]];
     char *out = j->run->at[j->node->first_output], *so_far = scratch_of(j, part);
-    size_t line = SIDE * o->bytes;
+    size_t line = TURNED * o->bytes;
     for (int64_t row = begin, rows; row < end; row += rows) {
-        rows = end - row < SIDE ? end - row : SIDE;
+        rows = end - row < TURNED ? end - row : TURNED;
         for (int64_t at = 0, n; at < o->length; at += n) {
-            n = o->length - at < SIDE ? o->length - at : SIDE;
+            n = o->length - at < LINES ? o->length - at : LINES;
             char *block = so_far + line;
             for (int64_t r = 0; r < rows; r++)
                 cpu_copy_block(block + (size_t)r * o->bytes,
                                in + (size_t)(start_of(o, row + r) + at * o->inner) * o->bytes, 1, n,
-                               0, SIDE, 0, o->inner, o->bytes);
+                               0, TURNED, 0, o->inner, o->bytes);
             for (int64_t c = 0; c < n; c++) {
                 char *to = block + (size_t)c * line;
                 const void *first = at ? so_far : j->run->at[j->node->inputs[1]];
@@ -458,7 +460,8 @@ static void cumulate_turned(void *context, uint32_t part, int64_t begin, int64_t
             }
             for (int64_t r = 0; r < rows; r++)
                 cpu_copy_block(out + (size_t)(start_of(o, row + r) + at * o->inner) * o->bytes,
-                               block + (size_t)r * o->bytes, 1, n, 0, o->inner, 0, SIDE, o->bytes);
+                               block + (size_t)r * o->bytes, 1, n, 0, o->inner, 0, TURNED,
+                               o->bytes);
             memcpy(so_far, block + (size_t)(n - 1) * line, line);
         }
     }
