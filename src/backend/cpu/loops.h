@@ -51,34 +51,21 @@ INLINE uint16_t narrow_bfloat(float x) {
 
 /* ---- the larger and smaller of two ---- */
 
-/* NaN when either is; -0 is below +0. */
-#define LARGER(x, y, sign_of)                                                                      \
-    ((x) != (x)   ? (x)                                                                            \
-     : (y) != (y) ? (y)                                                                            \
-     : (x) > (y)  ? (x)                                                                            \
-     : (x) < (y)  ? (y)                                                                            \
-     : sign_of(x) ? (y)                                                                            \
-                  : (x))
-#define SMALLER(x, y, sign_of)                                                                     \
-    ((x) != (x)   ? (x)                                                                            \
-     : (y) != (y) ? (y)                                                                            \
-     : (x) < (y)  ? (x)                                                                            \
-     : (x) > (y)  ? (y)                                                                            \
-     : sign_of(x) ? (x)                                                                            \
-                  : (y))
-INLINE bool sign_f32(float x) { return bits_of(x) >> 31; }
-INLINE bool sign_f64(double x) {
-    uint64_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits >> 63;
-}
-
-INLINE float maximum_f32(float x, float y) { return LARGER(x, y, sign_f32); }
-INLINE double maximum_f64(double x, double y) { return LARGER(x, y, sign_f64); }
-INLINE float minimum_f32(float x, float y) { return SMALLER(x, y, sign_f32); }
-INLINE double minimum_f64(double x, double y) { return SMALLER(x, y, sign_f64); }
-
-/* ---- loops ---- */
+/* NaN when either is, the first one of two; -0 is below +0. What is chosen is chosen as bits:
+ * compilers follow the two sides of a choice of floats, where there is but one. */
+#define BEST_OF_TWO(name, type, word, x_is_best, of_equal)                                         \
+    INLINE type name(type x, type y) {                                                             \
+        word a, b;                                                                                 \
+        memcpy(&a, &x, sizeof a);                                                                  \
+        memcpy(&b, &y, sizeof b);                                                                  \
+        a = ((x_is_best) | (x != x) | ((x == y) & (of_equal))) ? a : b;                            \
+        memcpy(&x, &a, sizeof x);                                                                  \
+        return x;                                                                                  \
+    }
+BEST_OF_TWO(maximum_f32, float, uint32_t, x > y, (int32_t)a >= 0)
+BEST_OF_TWO(maximum_f64, double, uint64_t, x > y, (int64_t)a >= 0)
+BEST_OF_TWO(minimum_f32, float, uint32_t, x < y, (int32_t)a < 0)
+BEST_OF_TWO(minimum_f64, double, uint64_t, x < y, (int64_t)a < 0)
 
 #define UNARY(name, type, result, expression)                                                      \
     static void name(void *to, const void *const *in, int64_t n, unsigned scalars,                 \

@@ -367,9 +367,9 @@ static int64_t find_extreme(const cpu_order *o, const char *row) {
     from = 0;
     for (int64_t at = 0; at < o->length; at += BLOCK) {
         int64_t n = o->length - at < BLOCK ? o->length - at : BLOCK;
-        o->fold(&of_block, row + (size_t)at * o->bytes, n, false);
+        o->fold(&of_block, row + (size_t)at * o->bytes, 1, n, false);
         one = best;
-        if (at) o->fold(&one, &of_block, 1, true);
+        if (at) o->fold(&one, &of_block, 1, 1, true);
         if (!at || key_of(o->dtype, (char *)&one) != key_of(o->dtype, (char *)&best)) {
             best = of_block;
             from = at;

@@ -10,6 +10,7 @@ enum {
     WIDE = 4096,     /* elements of rows that lie in memory, which is best read in long runs */
 };
 
+static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 static bool is_half(uint8_t dtype) { return dtype == SHOAL_F16 || dtype == SHOAL_BF16; }
 
 static bool is_joined(const shoal_node *node, int64_t axis) {
@@ -115,26 +116,29 @@ static const char *piece(const job *j, uint32_t part, int64_t at, int64_t n) {
     return scratch;
 }
 
-/* Without an inner axis: items are chunks. Short ones share a piece. */
+/* Without an inner axis: items are chunks. Short ones share a piece, and what lies in memory is
+ * one. */
 static void fold_range(void *context, uint32_t part, int64_t begin, int64_t end) {
     const job *j = context;
     const cpu_reduce *r = j->r;
+    bool in_memory = !r->region && !r->widen;
     int64_t rows = r->n_chunks == 1 && r->joined < CPU_TILE ? CPU_TILE / r->joined : 1;
     for (int64_t n; begin < end; begin += n) {
         char *to = j->partial + (size_t)begin * r->bytes;
-        n = end - begin < rows ? end - begin : rows;
-        if (rows > 1) {
-            const char *x = piece(j, part, begin * r->joined, n * r->joined);
-            for (int64_t i = 0; i < n; i++)
-                r->fold(to + (size_t)i * r->bytes, x + (size_t)(i * r->joined) * r->bytes,
-                        r->joined, false);
-            continue;
-        }
         int64_t row = begin / r->n_chunks, from = begin % r->n_chunks * r->chunk;
         int64_t last = r->joined - from < r->chunk ? r->joined : from + r->chunk;
+        /* Whole rows, or whole chunks of one. */
+        n = r->n_chunks == 1 ? end - begin : smaller(end - begin, (r->joined - from) / r->chunk);
+        if (!in_memory && n > rows) n = rows;
+        if (n > 1) {
+            const char *x = piece(j, part, row * r->joined + from, n * (last - from));
+            r->fold(to, x, n, last - from, false);
+            continue;
+        }
+        n = 1;
         for (int64_t at = from, some; at < last; at += some) {
             some = last - at < CPU_TILE ? last - at : CPU_TILE;
-            r->fold(to, piece(j, part, row * r->joined + at, some), some, at > from);
+            r->fold(to, piece(j, part, row * r->joined + at, some), 1, some, at > from);
         }
     }
 }
