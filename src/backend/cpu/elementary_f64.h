@@ -128,13 +128,16 @@ INLINE reduced_f64 reduce_f64(double x) {
                          (int64_t)(bits_of_f64(shifted) - bits_of_f64(magic))};
 }
 
-/* e^r - 1 by its Taylor series, whose rest is below 2^-57. */
-INLINE double expm1_core_f64(double r) {
-    double p = 1.0 / 6227020800;
-    p = p * r + 1.0 / 479001600;
-    p = p * r + 1.0 / 39916800;
-    p = p * r + 1.0 / 3628800;
-    p = p * r + 1.0 / 362880;
+/* e^r - 1 by its Taylor series, whose rest is below 2^-57; for a result in float, 2^-33. */
+INLINE double expm1_core(double r, bool for_f32) {
+    double p = 1.0 / 362880;
+    if (!for_f32) {
+        p = 1.0 / 6227020800;
+        p = p * r + 1.0 / 479001600;
+        p = p * r + 1.0 / 39916800;
+        p = p * r + 1.0 / 3628800;
+        p = p * r + 1.0 / 362880;
+    }
     p = p * r + 1.0 / 40320;
     p = p * r + 1.0 / 5040;
     p = p * r + 1.0 / 720;
@@ -150,7 +153,7 @@ INLINE double exp_f64(double x) {
     double bounded = x > 710 ? 710 : x < -746 ? -746 : x;
     reduced_f64 k = reduce_f64(bounded);
     int64_t half = k.n >> 1;
-    double p = expm1_core_f64(k.r) + 1;
+    double p = expm1_core(k.r, false) + 1;
     return p * double_of((uint64_t)(half + 1023) << 52) *
            double_of((uint64_t)(k.n - half + 1023) << 52);
 }
@@ -166,19 +169,19 @@ INLINE double tanh_f64(double x) {
     double a = fabs(x);
     reduced_f64 k = reduce_f64(2 * (a > 20 ? 20 : a));
     double scale = double_of((uint64_t)(k.n + 1023) << 52);
-    double less = expm1_core_f64(k.r) * scale + (scale - 1);
+    double less = expm1_core(k.r, false) * scale + (scale - 1);
     return double_of(bits_of_f64(less / (less + 2)) |
                      (bits_of_f64(x) & UINT64_C(0x8000000000000000)));
 }
 
 /* The number of binary digits before the point, as a double, and the rest as log(1 + f): with
- * s = f / (2 + f), log(1 + f) = 2 atanh s. */
+ * s = f / (2 + f), log(1 + f) = 2 atanh s, whose series is shorter for a result in float. */
 typedef struct parts {
     double n, s, tail; /* the result is n ln 2 + 2 s + tail */
     double f;
 } parts;
 
-INLINE parts log_parts(double x) {
+INLINE parts log_parts(double x, bool for_f32) {
     double normal = x < 0x1p-1022 ? x * 0x1p52 : x;
     uint64_t shifted = bits_of_f64(normal) - UINT64_C(0x3fe6a09e667f3bcd);
     /* An integer below 2^51 becomes a double by way of its bits: no instruction before AVX-512
@@ -186,11 +189,13 @@ INLINE parts log_parts(double x) {
     double n = double_of(((shifted >> 52) + 2048) % 4096 + UINT64_C(0x4330000000000000)) -
                (0x1p52 + 2048) - (x < 0x1p-1022 ? 52 : 0);
     double f = double_of((shifted & UINT64_C(0xfffffffffffff)) + UINT64_C(0x3fe6a09e667f3bcd)) - 1;
-    double s = f / (2 + f), z = s * s;
-    double p = 2.0 / 23;
-    p = p * z + 2.0 / 21;
-    p = p * z + 2.0 / 19;
-    p = p * z + 2.0 / 17;
+    double s = f / (2 + f), z = s * s, p = 2.0 / 17;
+    if (!for_f32) {
+        p = 2.0 / 23;
+        p = p * z + 2.0 / 21;
+        p = p * z + 2.0 / 19;
+        p = p * z + 2.0 / 17;
+    }
     p = p * z + 2.0 / 15;
     p = p * z + 2.0 / 13;
     p = p * z + 2.0 / 11;
@@ -203,7 +208,7 @@ INLINE parts log_parts(double x) {
 
 /* log(1 + f) = f - (f^2/2 - s (f^2/2 + R)), which keeps the digits of f. 1 ulp / 1 ulp. */
 INLINE double log_f64(double x) {
-    parts l = log_parts(x);
+    parts l = log_parts(x, false);
     double half = 0.5 * l.f * l.f;
     /* 2 s = f - s f, so 2 s + tail = f - half + s * (half) + tail */
     double rest = l.n * 1.90821492927058770002e-10 + l.s * half + l.tail;
@@ -218,7 +223,7 @@ INLINE double log_f64(double x) {
 /* e^(y log |x|) in double: 1 ulp / 1 ulp. Signs, zeros and infinities as C's pow has them. */
 INLINE float power_f32(float x, float y) {
     float a = fabsf(x);
-    parts l = log_parts((double)a);
+    parts l = log_parts((double)a, true);
     double log_a = l.n * 0.69314718055994530942 + (2 * l.s + l.tail);
     log_a = a == INFINITY ? (double)INFINITY : log_a;
     log_a = a == 0 ? (double)-INFINITY : log_a;
@@ -228,7 +233,7 @@ INLINE float power_f32(float x, float y) {
     product = none ? 0 : product;
     double bounded = product > 200 ? 200 : product < -200 ? -200 : product;
     reduced_f64 k = reduce_f64(bounded);
-    double power = (expm1_core_f64(k.r) + 1) * double_of((uint64_t)(k.n + 1023) << 52);
+    double power = (expm1_core(k.r, true) + 1) * double_of((uint64_t)(k.n + 1023) << 52);
     float result = (float)power;
     /* An odd integer: below 2^24 in magnitude, and halves of it are none. */
     float b = fabsf(y), half = b * 0.5f;
@@ -262,7 +267,7 @@ INLINE float cbrt_f32(float x) {
 INLINE double expm1_f64(double x) {
     reduced_f64 k = reduce_f64(x < -40 ? -40 : x > 710 ? 710 : x);
     double half = double_of((uint64_t)(k.n + 1022) << 52);
-    double result = (expm1_core_f64(k.r) * half + (half - 0.5)) * 2;
+    double result = (expm1_core(k.r, false) * half + (half - 0.5)) * 2;
     return fabs(x) < 0x1p-54 ? x : result;
 }
 

@@ -34,8 +34,8 @@ MAP(cbrt_f64, double, cbrt(x))
             unsigned unfit = 0;                                                                    \
             for (int k = 0; k < operands; k++) {                                                   \
                 const type *from = in[k];                                                          \
-                const int64_t step = !(scalars >> k & 1);                                          \
-                for (int64_t i = 0; i < some; i++) copy[k][i] = from[(at + i) * step];             \
+                if (!(scalars >> k & 1)) memcpy(copy[k], from + at, (size_t)some * sizeof *from);  \
+                for (int64_t i = 0; scalars >> k & 1 && i < some; i++) copy[k][i] = *from;         \
             }                                                                                      \
             for (int64_t i = 0; i < some; i++) {                                                   \
                 type x = copy[0][i], y = copy[operands - 1][i];                                    \
