@@ -377,7 +377,7 @@ def operation(name):
                 for side, count in (("ours", often), ("torch", as_often))]
         return [lib.versus(f"op.{name}.vs_torch", 1, "per s", " ".join(form), *each,
                            {"ratio": 1.0 if name in NAMED else 0.95})]
-    run.__doc__ = f"{name} of float32 beyond the caches (bench/op.py), in one process of two threads, against PyTorch eager."
+    run.__doc__ = f"{name}, of float32 beyond the caches if nothing else is said (bench/op.py), on two threads, against PyTorch eager."
     return run
 
 
@@ -636,7 +636,7 @@ TABLE = [
     (["cm.compressed"], compressed),
     (["gpt2.memory_vs_torch", "gpt2.vs_torch"], gpt2),
     (["conv.vs_torch", "conv.depthwise.vs_torch"], conv),
-    *(([f"op.{name}.vs_torch"], operation(name)) for name in op.CASES),
+    *(([f"op.{name}.vs_torch"], operation(name)) for name in op.NAMES),
     (["loop.share"], loop_share),
     (["examples.share"], examples),
     (["data.loader_share", "data.loader_share.workers"], loader_share),

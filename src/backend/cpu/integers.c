@@ -122,6 +122,8 @@ BINARY(at_least_bool, uint8_t, uint8_t, (x != 0) | (y == 0))
 
 /* ---- select, by size of element ---- */
 
+/* By a mask: compilers do not take all widths of a choice to vectors. */
+#define CHOICE(type, flag, x, y) (type)((x) ^ (((x) ^ (y)) & (type)((type)(flag) - (type)1)))
 #define SELECT(name, type)                                                                         \
     static void name(void *to, const void *const *in, int64_t n, unsigned scalars,                 \
                      const char *ahead) {                                                          \
@@ -129,13 +131,13 @@ BINARY(at_least_bool, uint8_t, uint8_t, (x != 0) | (y == 0))
         const uint8_t *p = in[0];                                                                  \
         const type *a = in[1], *b = in[2];                                                         \
         if (!scalars) {                                                                            \
-            for (int64_t i = 0; i < n; i++) out[i] = p[i] ? a[i] : b[i];                           \
+            for (int64_t i = 0; i < n; i++) out[i] = CHOICE(type, p[i] != 0, a[i], b[i]);          \
         } else if (scalars == 4) {                                                                 \
             type y = *b;                                                                           \
-            for (int64_t i = 0; i < n; i++) out[i] = p[i] ? a[i] : y;                              \
+            for (int64_t i = 0; i < n; i++) out[i] = CHOICE(type, p[i] != 0, a[i], y);             \
         } else if (scalars == 2) {                                                                 \
             type x = *a;                                                                           \
-            for (int64_t i = 0; i < n; i++) out[i] = p[i] ? x : b[i];                              \
+            for (int64_t i = 0; i < n; i++) out[i] = CHOICE(type, p[i] != 0, x, b[i]);             \
         } else {                                                                                   \
             int64_t step_p = !(scalars & 1), step_a = !(scalars & 2), step_b = !(scalars & 4);     \
             for (int64_t i = 0; i < n; i++)                                                        \
