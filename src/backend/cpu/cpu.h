@@ -402,8 +402,10 @@ typedef struct cpu_order {
     const cpu_pools *pools;
     cpu_fold_kernel fold; /* argmax, argmin */
     cpu_map_kernel join;  /* cumulate */
-    cpu_map_kernel widen; /* sort, top_k: narrow elements to four bytes; NULL: they have that */
-    uint8_t dtype;
+    cpu_map_kernel
+        widen; /* sort, top_k: narrow elements to four bytes; argmax, argmin: elements to
+                  the type that they are compared as; NULL: they are as they have to be */
+    uint8_t dtype, as;
     bool falling;    /* the largest first */
     bool by_columns; /* argmax, argmin and cumulate: columns are looked at side by side */
     size_t bytes;

@@ -6,6 +6,8 @@
  * are. NaN is larger than all numbers. */
 #include "backend/cpu/cpu.h"
 
+#include <math.h>
+
 enum {
     GRAIN = 1 << 12,
     BLOCK = 4096,
@@ -333,6 +335,20 @@ static void top_range(void *context, uint32_t part, int64_t begin, int64_t end) 
 
 /* ---- argmax and argmin ---- */
 
+/* The type with vector code that holds all elements of another one, in their order; CPU_COMPARED:
+ * none. */
+static int compared_as(uint8_t dtype) {
+    switch (dtype) {
+    case SHOAL_BOOL:
+    case SHOAL_I64:
+    case SHOAL_U64: return CPU_COMPARED;
+    case SHOAL_I32: return CPU_I32;
+    case SHOAL_U32:
+    case SHOAL_F64: return CPU_F64;
+    default: return CPU_F32;
+    }
+}
+
 static bool prepare_extreme(const cpu_kernels *kernels, cpu_program *p, cpu_step *step) {
     const shoal_node *node = step->node;
     cpu_order *o = &step->u.order;
@@ -341,12 +357,17 @@ static bool prepare_extreme(const cpu_kernels *kernels, cpu_program *p, cpu_step
     if (!most && node->op != GRAPH_ARGMIN) return false;
     *o = (cpu_order){.pools = kernels->pools,
                      .falling = most,
+                     .as = (uint8_t)compared_as(in->dtype),
                      .fold = kernels->fold[most ? GRAPH_MAXIMUM : GRAPH_MINIMUM][in->dtype]};
     set_rows(o, in, shoal_node_attr(node, SHOAL_ATTR_DIMENSION)->u.i);
     o->scratch_each = o->inner > 1 ? (size_t)o->length * o->bytes : 0;
-    bool is_float = in->dtype == SHOAL_F32 || in->dtype == SHOAL_F64;
-    o->by_columns = is_float && o->inner > 1 && o->length <= INT32_MAX / o->inner;
-    return o->fold && in->dtype != SHOAL_BOOL;
+    static const uint8_t types[] = {
+        [CPU_F32] = SHOAL_F32, [CPU_F64] = SHOAL_F64, [CPU_I32] = SHOAL_I32};
+    bool by_vectors = o->as < CPU_COMPARED;
+    if (by_vectors && types[o->as] != in->dtype)
+        o->widen = kernels->convert[in->dtype][types[o->as]];
+    o->by_columns = by_vectors && o->inner > 1 && o->length <= INT32_MAX / o->inner;
+    return by_vectors || (o->fold && in->dtype != SHOAL_BOOL);
 }
 
 /* The first element from `from` on with the key of `best`, which is there. */
@@ -356,15 +377,48 @@ static int64_t find_key(const cpu_order *o, const char *row, int64_t from, const
     return from;
 }
 
-/* Where the extreme element lies: folds find the block, then the block is searched. Of equal ones
- * the first, and of NaN, too. */
+/* Where the first NaN of n elements of a floating-point type lies; there is one. */
+static int64_t find_nan(const void *data, bool twofold) {
+    int64_t i = 0;
+    if (twofold)
+        while (!isnan(((const double *)data)[i])) i++;
+    else
+        while (!isnan(((const float *)data)[i])) i++;
+    return i;
+}
+
+static double element_as(const void *data, int64_t i, uint8_t as) {
+    return as == CPU_F64   ? ((const double *)data)[i]
+           : as == CPU_F32 ? (double)((const float *)data)[i]
+                           : ((const int32_t *)data)[i];
+}
+
+/* Where the extreme element lies, as long as vectors compare such. */
+static int64_t find_by_vectors(const cpu_order *o, const char *row) {
+    _Alignas(CPU_ALIGN) char wide[WIDE * sizeof(double)];
+    double best = 0;
+    int64_t place = 0, most = o->widen ? WIDE : o->length;
+    for (int64_t at = 0, n; at < o->length; at += n) {
+        const void *some = row + (size_t)at * o->bytes;
+        n = o->length - at < most ? o->length - at : most;
+        if (o->widen) o->widen(wide, &some, n, 0, NULL);
+        if (o->widen) some = wide;
+        int64_t here = o->pools->extreme[o->as][!o->falling](n, some);
+        if (here < 0) return at + find_nan(some, o->as == CPU_F64);
+        double value = element_as(some, here, o->as);
+        if (at && !(o->falling ? value > best : value < best)) continue;
+        best = value;
+        place = at + here;
+    }
+    return place;
+}
+
+/* Where the extreme element lies; of equal ones the first, and of NaN, too. Where vectors compare
+ * no such elements, folds find the block, which is searched then. */
 static int64_t find_extreme(const cpu_order *o, const char *row) {
     uint64_t best = 0, of_block = 0, one = 0;
-    int64_t from = -1;
-    if (o->dtype == SHOAL_F32 || o->dtype == SHOAL_F64)
-        from = o->pools->extreme[o->dtype == SHOAL_F64][!o->falling](o->length, row);
-    if (from >= 0) return from;
-    from = 0;
+    int64_t from = 0;
+    if (o->as < CPU_COMPARED) return find_by_vectors(o, row);
     for (int64_t at = 0; at < o->length; at += BLOCK) {
         int64_t n = o->length - at < BLOCK ? o->length - at : BLOCK;
         o->fold(&of_block, row + (size_t)at * o->bytes, 1, n, false);
@@ -383,7 +437,7 @@ static void extreme_columns(void *context, uint32_t part, int64_t begin, int64_t
     const job *j = context;
     const cpu_order *o = j->o;
     const shoal_type *out = &j->run->program->g->values[j->node->first_output].type;
-    _Alignas(CPU_ALIGN) char best[WIDE * sizeof(double)];
+    _Alignas(CPU_ALIGN) char best[WIDE * sizeof(double)], wide[WIDE * sizeof(double)];
     int32_t places[WIDE];
     for (int64_t n; begin < end; begin += n) {
         int64_t column = begin % o->inner;
@@ -393,10 +447,12 @@ static void extreme_columns(void *context, uint32_t part, int64_t begin, int64_t
         memset(best, 0, sizeof best);
         const char *x =
             (const char *)j->run->at[j->node->inputs[0]] + (size_t)start_of(o, begin) * o->bytes;
-        for (int64_t row = 0; row < o->length; row++)
-            o->pools->choose[o->dtype == SHOAL_F64][o->falling ? CPU_MOST : CPU_LEAST](
-                n, x + (size_t)(row * o->inner) * o->bytes, 1, (int32_t)(row * o->inner), best,
-                places);
+        for (int64_t row = 0; row < o->length; row++) {
+            const void *next = x + (size_t)(row * o->inner) * o->bytes;
+            if (o->widen) o->widen(wide, &next, n, 0, NULL);
+            o->pools->choose[o->as][o->falling ? CPU_MOST : CPU_LEAST](
+                n, o->widen ? wide : next, 1, (int32_t)(row * o->inner), best, places);
+        }
         for (int64_t i = 0; i < n; i++) {
             ref_chunk one = {.i = {(places[i] - i) / o->inner}};
             ref_store(&one, out->dtype, j->run->at[j->node->first_output], begin + i, 1);

@@ -145,6 +145,7 @@ PUT(add_bfloat, uint16_t, narrow_bfloat(widen_bfloat(x) + widen_bfloat(y)))
     CHOOSE(name##_least, type, (b <= e) | (b != b))
 CHOOSE_ALL(choose_f32, float)
 CHOOSE_ALL(choose_f64, double)
+CHOOSE_ALL(choose_i32, int32_t)
 #define CHOICES(name)                                                                              \
     { name##_ge, name##_gt, name##_le, name##_lt, name##_most, name##_least }
 
@@ -190,6 +191,8 @@ EXTREME(largest_f32, float, int32_t, >)
 EXTREME(largest_f64, double, int64_t, >)
 EXTREME(least_f32, float, int32_t, <)
 EXTREME(least_f64, double, int64_t, <)
+EXTREME(largest_i32, int32_t, int32_t, >)
+EXTREME(least_i32, int32_t, int32_t, <)
 
 /* As order.c has it: the bits of floating-point numbers as unsigned ones in the same order. */
 #define KEYS(type, infinity)                                                                       \
@@ -253,7 +256,7 @@ const cpu_pools CPU_OF_SET(pools) = {
             [SHOAL_BF16] = add_bfloat,
             [SHOAL_F32] = add_float,
             [SHOAL_F64] = add_double},
-    .choose = {CHOICES(choose_f32), CHOICES(choose_f64)},
-    .extreme = {{largest_f32, least_f32}, {largest_f64, least_f64}},
+    .choose = {CHOICES(choose_f32), CHOICES(choose_f64), CHOICES(choose_i32)},
+    .extreme = {{largest_f32, least_f32}, {largest_f64, least_f64}, {largest_i32, least_i32}},
     .keys = {keys_uint32_t, keys_uint64_t},
     .below = {below_uint32_t, below_uint64_t}};

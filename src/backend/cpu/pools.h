@@ -9,6 +9,8 @@
 
 /* The two types that are computed with as they are. */
 enum { CPU_F32, CPU_F64, CPU_FLOATS };
+/* Those that are compared as they are. */
+enum { CPU_I32 = CPU_FLOATS, CPU_COMPARED };
 
 /* Whether n indices are from start to before limit, or `ignored` where that is not NULL. */
 typedef bool (*cpu_inside_kernel)(int64_t n, const void *indices, int64_t start, int64_t limit,
@@ -40,10 +42,10 @@ typedef struct cpu_pools {
     /* n places, whose next elements are `step` apart and have numbers from `at` on, that far apart:
      * where the best so far does not compare so, or there is none and places is -1, they become the
      * best. MOST, LEAST: the first one stays, and NaN does. */
-    void (*choose[CPU_FLOATS][CPU_CHOICES])(int64_t n, const void *x, int64_t step, int32_t at,
-                                            void *best, int32_t *places);
+    void (*choose[CPU_COMPARED][CPU_CHOICES])(int64_t n, const void *x, int64_t step, int32_t at,
+                                              void *best, int32_t *places);
     /* The place of the first largest, or least, of n > 0 elements; -1 where one is NaN. */
-    int64_t (*extreme[CPU_FLOATS][2])(int64_t n, const void *x);
+    int64_t (*extreme[CPU_COMPARED][2])(int64_t n, const void *x);
     /* Keys of n elements of four bytes, or of eight (order.c), with some bits flipped. */
     void (*keys[2])(int64_t n, const void *x, bool is_float, uint64_t flip, void *to);
     /* The places, up to n, of such keys below a bound; returns how many. One more is written. */
