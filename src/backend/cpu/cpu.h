@@ -27,8 +27,9 @@ extern const shoal_backend backend_cpu;
 typedef void (*cpu_map_kernel)(void *out, const void *const *in, int64_t n, unsigned scalars,
                                const char *ahead);
 /* Per row of n > 0 elements, one after the other: acc[row] = op(x[0], …, x[n-1]), or with `more`
- * op(acc[row], x[0], …). Elements are joined in blocks of CPU_FOLD_BLOCK, so that several calls
- * give the bits of one if all but the last take whole blocks. */
+ * op(acc[row], x[0], …). Of 16-bit numbers acc is float. Elements are joined in blocks of
+ * CPU_FOLD_BLOCK, so that several calls give the bits of one if all but the last take whole blocks.
+ */
 typedef void (*cpu_fold_kernel)(void *acc, const void *x, int64_t rows, int64_t n, bool more);
 enum { CPU_FOLD_BLOCK = 512 };
 /* c[m][n] = sum over k of a * b, for matrices with any strides (in elements); c has unit stride

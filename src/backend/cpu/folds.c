@@ -10,36 +10,36 @@ enum {
                      end of a page */
 };
 
-#define FOLD(name, type, lanes_, expression)                                                       \
+#define FOLD_OF(name, source, widen, type, lanes_, expression)                                     \
     INLINE type join_##name(type x, type y) { return (type)(expression); }                         \
-    INLINE void block_##name(const type *x, int64_t row, int rows, int64_t n, type *to) {          \
+    INLINE void block_##name(const source *x, int64_t row, int rows, int64_t n, type *to) {        \
         enum { LANES = lanes_ };                                                                   \
         for (int r = 0; n < LANES && r < rows; r++) {                                              \
-            to[r] = x[r * row];                                                                    \
-            for (int64_t i = 1; i < n; i++) to[r] = join_##name(to[r], x[r * row + i]);            \
+            to[r] = widen(x[r * row]);                                                             \
+            for (int64_t i = 1; i < n; i++) to[r] = join_##name(to[r], widen(x[r * row + i]));     \
         }                                                                                          \
         if (n < LANES) return;                                                                     \
         type lanes[BESIDE][LANES];                                                                 \
         int64_t at = LANES;                                                                        \
         for (int r = 0; r < rows; r++)                                                             \
-            for (int k = 0; k < LANES; k++) lanes[r][k] = x[r * row + k];                          \
+            for (int k = 0; k < LANES; k++) lanes[r][k] = widen(x[r * row + k]);                   \
         for (; at + LANES <= n; at += LANES) {                                                     \
-            for (int k = 0; rows == 1 && k < LANES; k += 64 / (int)sizeof(type))                   \
-                __builtin_prefetch(x + at + AHEAD / (int)sizeof(type) + k);                        \
+            for (int k = 0; rows == 1 && k < LANES; k += 64 / (int)sizeof(source))                 \
+                __builtin_prefetch(x + at + AHEAD / (int)sizeof(source) + k);                      \
             for (int r = 0; r < rows; r++)                                                         \
                 for (int k = 0; k < LANES; k++)                                                    \
-                    lanes[r][k] = join_##name(lanes[r][k], x[r * row + at + k]);                   \
+                    lanes[r][k] = join_##name(lanes[r][k], widen(x[r * row + at + k]));            \
         }                                                                                          \
         for (int r = 0; r < rows; r++) {                                                           \
             for (int k = 0; at + k < n; k++)                                                       \
-                lanes[r][k] = join_##name(lanes[r][k], x[r * row + at + k]);                       \
+                lanes[r][k] = join_##name(lanes[r][k], widen(x[r * row + at + k]));                \
             for (int width = LANES / 2; width; width /= 2)                                         \
                 for (int k = 0; k < width; k++)                                                    \
                     lanes[r][k] = join_##name(lanes[r][k], lanes[r][k + width]);                   \
             to[r] = lanes[r][0];                                                                   \
         }                                                                                          \
     }                                                                                              \
-    INLINE void rows_##name(type *totals, const type *x, int rows, int64_t n, bool more) {         \
+    INLINE void rows_##name(type *totals, const source *x, int rows, int64_t n, bool more) {       \
         for (int64_t at = 0; at < n; at += CPU_FOLD_BLOCK, more = true) {                          \
             type parts[BESIDE];                                                                    \
             int64_t some = n - at < CPU_FOLD_BLOCK ? n - at : CPU_FOLD_BLOCK;                      \
@@ -49,13 +49,18 @@ enum {
         }                                                                                          \
     }                                                                                              \
     static void fold_##name(void *acc, const void *from, int64_t rows, int64_t n, bool more) {     \
-        const type *x = from;                                                                      \
+        const source *x = from;                                                                    \
         type *totals = acc;                                                                        \
         int64_t r = 0;                                                                             \
         for (; r + BESIDE <= rows; r += BESIDE)                                                    \
             rows_##name(totals + r, x + r * n, BESIDE, n, more);                                   \
         for (; r < rows; r++) rows_##name(totals + r, x + r * n, 1, n, more);                      \
     }
+#define AS_IT_IS(x) (x)
+#define FOLD(name, type, lanes, expression) FOLD_OF(name, type, AS_IT_IS, type, lanes, expression)
+#define FOLD_HALF(op, expression)                                                                  \
+    FOLD_OF(op##_f16, uint16_t, widen_half, float, 32, expression)                                 \
+    FOLD_OF(op##_bf16, uint16_t, widen_bfloat, float, 32, expression)
 
 FOLD(add_f32, float, 32, x + y)
 FOLD(add_f64, double, 16, x + y)
@@ -65,6 +70,11 @@ FOLD(maximum_f32, float, 32, maximum_f32(x, y))
 FOLD(maximum_f64, double, 16, maximum_f64(x, y))
 FOLD(minimum_f32, float, 32, minimum_f32(x, y))
 FOLD(minimum_f64, double, 16, minimum_f64(x, y))
+
+FOLD_HALF(add, x + y)
+FOLD_HALF(multiply, x *y)
+FOLD_HALF(maximum, maximum_f32(x, y))
+FOLD_HALF(minimum, minimum_f32(x, y))
 
 #define INTEGER(name, type, wide)                                                                  \
     FOLD(add_##name, type, sizeof(type) == 8 ? 16 : 32, (wide)x + (wide)y)                         \
@@ -88,7 +98,8 @@ FOLD(and_bool, uint8_t, 32, (x != 0) & (y != 0))
         [SHOAL_I32] = fold_##op##_i32, [SHOAL_I64] = fold_##op##_i64, [SHOAL_U8] = fold_##op##_u8, \
         [SHOAL_U16] = fold_##op##_u16, [SHOAL_U32] = fold_##op##_u32,                              \
         [SHOAL_U64] = fold_##op##_u64, [SHOAL_F32] = fold_##op##_f32,                              \
-        [SHOAL_F64] = fold_##op##_f64                                                              \
+        [SHOAL_F64] = fold_##op##_f64, [SHOAL_F16] = fold_##op##_f16,                              \
+        [SHOAL_BF16] = fold_##op##_bf16                                                            \
     }
 
 const cpu_fold_kernel CPU_OF_SET(folds)[GRAPH_OP_BUILT_IN][SHOAL_DTYPE_COUNT] = {

@@ -70,7 +70,7 @@ void cpu_reduce_prepare(const cpu_kernels *kernels, const cpu_program *p, const 
     uint16_t op = graph_body_op(node->regions[0]);
     uint8_t dtype = is_half(in->dtype) ? SHOAL_F32 : in->dtype;
     cpu_reduce *r = &step->u.reduce;
-    *r = (cpu_reduce){.fold = kernels->fold[op][dtype],
+    *r = (cpu_reduce){.fold = kernels->fold[op][in->dtype],
                       .join = cpu_find_map(kernels, op, dtype),
                       .bytes = shoal_dtype_size((shoal_dtype)dtype),
                       .in_bytes = shoal_dtype_size((shoal_dtype)in->dtype),
@@ -104,13 +104,20 @@ typedef struct job {
     int64_t slices, per_slice; /* of the inner axis */
 } job;
 
-/* n <= CPU_TILE elements of the operand, as they are joined. */
+/* Elements of the operand; n <= CPU_TILE where a region computes them. */
 static const char *piece(const job *j, uint32_t part, int64_t at, int64_t n) {
     const cpu_reduce *r = j->r;
     char *scratch = j->run->workspace + r->scratch + part * cpu_reduce_scratch(r);
-    const char *x = r->region ? cpu_region_tile(j->run, r->region, at, n,
-                                                scratch + (r->widen ? CPU_REGISTER : 0))
-                              : j->in + (size_t)at * r->in_bytes;
+    return r->region
+               ? cpu_region_tile(j->run, r->region, at, n, scratch + (r->widen ? CPU_REGISTER : 0))
+               : j->in + (size_t)at * r->in_bytes;
+}
+
+/* n <= CPU_TILE of them, as they are joined side by side. */
+static const char *wide_piece(const job *j, uint32_t part, int64_t at, int64_t n) {
+    const cpu_reduce *r = j->r;
+    char *scratch = j->run->workspace + r->scratch + part * cpu_reduce_scratch(r);
+    const char *x = piece(j, part, at, n);
     if (!r->widen) return x;
     r->widen(scratch, (const void *const[]){x}, n, 0, NULL);
     return scratch;
@@ -121,7 +128,6 @@ static const char *piece(const job *j, uint32_t part, int64_t at, int64_t n) {
 static void fold_range(void *context, uint32_t part, int64_t begin, int64_t end) {
     const job *j = context;
     const cpu_reduce *r = j->r;
-    bool in_memory = !r->region && !r->widen;
     int64_t rows = r->n_chunks == 1 && r->joined < CPU_TILE ? CPU_TILE / r->joined : 1;
     for (int64_t n; begin < end; begin += n) {
         char *to = j->partial + (size_t)begin * r->bytes;
@@ -129,7 +135,7 @@ static void fold_range(void *context, uint32_t part, int64_t begin, int64_t end)
         int64_t last = r->joined - from < r->chunk ? r->joined : from + r->chunk;
         /* Whole rows, or whole chunks of one. */
         n = r->n_chunks == 1 ? end - begin : smaller(end - begin, (r->joined - from) / r->chunk);
-        if (!in_memory && n > rows) n = rows;
+        if (r->region && n > rows) n = rows;
         if (n > 1) {
             const char *x = piece(j, part, row * r->joined + from, n * (last - from));
             r->fold(to, x, n, last - from, false);
@@ -157,7 +163,7 @@ static void join_range(void *context, uint32_t part, int64_t begin, int64_t end)
         for (int64_t at = from, some; at < last; at += some) {
             some = last - at < rows ? last - at : rows;
             const char *x =
-                piece(j, part, (outer * r->joined + at) * r->inner + column, some * width);
+                wide_piece(j, part, (outer * r->joined + at) * r->inner + column, some * width);
             for (int64_t i = 0; i < some; i++) {
                 const char *row = x + (size_t)(i * width) * r->bytes;
                 if (at + i == from)
