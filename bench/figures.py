@@ -364,18 +364,27 @@ def conv():
 NAMED = {"top_k", "sort", "argmax_rows", "argmax_columns", "mean_rows", "mean_columns", "sum_rows", "sum_columns"}
 
 
+@functools.cache
+def op_peers():
+    """Both sides of all operations: they end with this process."""
+    return (Peer([sys.executable, lib.ROOT / "bench/op.py", "shoal"]),
+            Peer([torch_python(), lib.ROOT / "bench/op.py", "torch"], **lib.best_kernels()))
+
+
 def operation(name):
     def run():
-        with Peer([sys.executable, lib.ROOT / "bench/op.py", "shoal", name]) as ours, \
-                Peer([torch_python(), lib.ROOT / "bench/op.py", "torch", name], **lib.best_kernels()) as torch:
-            (mine, often, _), (theirs, as_often, *form) = ours.said, torch.said
-            size = float(mine), float(theirs)
-            if abs(size[0] - size[1]) > 1e-3 * abs(size[1]) + 1:
-                raise BenchError(f"op.{name}: the numbers add up to {mine}, not {theirs}")
-            times = race({"ours": ours, "torch": torch})
+        ours, torch = op_peers()
+        said = ours.ask(name), torch.ask(name)
+        for side, answer in zip(("shoal", "torch"), said):
+            if answer.startswith("failed"):
+                raise BenchError(f"op.{name}, {side}: {answer}")
+        (mine, _, often), (theirs, sizes, as_often) = (answer.split() for answer in said)
+        if abs(float(mine) - float(theirs)) > 1e-3 * abs(float(theirs)) + 1e-5 * float(sizes) + 1:
+            raise BenchError(f"op.{name}: the numbers add up to {mine}, not {theirs}")
+        times = race({"ours": ours, "torch": torch})
         each = [[seconds / int(count) for seconds in times[side]]
                 for side, count in (("ours", often), ("torch", as_often))]
-        return [lib.versus(f"op.{name}.vs_torch", 1, "per s", " ".join(form), *each,
+        return [lib.versus(f"op.{name}.vs_torch", 1, "per s", " ".join(torch.said), *each,
                            {"ratio": 1.0 if name in NAMED else 0.95})]
     run.__doc__ = f"{name}, of float32 beyond the caches if nothing else is said (bench/op.py), on two threads, against PyTorch eager."
     return run

@@ -149,10 +149,13 @@ class Peer:
             raise BenchError(f"{self.name}: ended with code {self.process.wait(SECONDS)}")
         return line
 
+    def ask(self, line):
+        self.process.stdin.write(f"{line}\n")
+        return self.answer()
+
     def __call__(self):
         time.sleep(0.05)  # threads of the others' last run come to rest
-        self.process.stdin.write("run\n")
-        return float(self.answer())
+        return float(self.ask("run"))
 
     def __enter__(self):
         return self

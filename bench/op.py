@@ -1,10 +1,11 @@
-"""One operation of the table, by Shoal in this process or by PyTorch, eager, both on two threads.
+"""Operations of the table, by Shoal in this process or by PyTorch, eager, both on two threads.
 
-    op.py shoal|torch NAME
+    op.py shoal|torch
 
-Speaks the protocol of lib.Peer: after `ready` comes the sum of the result's numbers, which has to be that of the other
-side, and how often a run does the operation.
+A lib.Peer that is told names beside `run`: it answers with the sum of the result's numbers, which has to be that of the
+other side, that of their sizes, and how often a run does the operation.
 """
+import functools
 import sys
 
 import numpy as np
@@ -178,6 +179,11 @@ RANDOM = ("rand", "randn")
 MANY, SMALL = 100, 64
 
 
+@functools.lru_cache(4)
+def array_of(make):
+    return make()
+
+
 def operand(module, side, array, kind):
     """A tensor of numbers as they are, or as another type; indices stay what they are."""
     tensor = module.tensor if side == "shoal" else module.from_numpy
@@ -191,10 +197,40 @@ def operand(module, side, array, kind):
     return tensor(array)
 
 
+class Case:
+    """One operation, ready to be run."""
+
+    def __init__(self, module, functional, side, name):
+        base, _, kind = name.partition(".")
+        expression, *makers = CASES[base]
+        self.module, self.side, self.steps = module, side, MANY if kind == "small" else 1
+        self.work = eval(f"lambda x, y=None, z=None: {expression}", {"F": functional, "M": module})  # of the table
+        self.operands = [operand(module, side, array_of(make), kind) for make in makers]
+        if "autograd" in expression:
+            self.operands[0].requires_grad_()
+        numbers = np.asarray(self.result().detach().double().numpy())
+        self.sizes = np.abs(numbers).sum()
+        self.total = self.sizes if base in RANDOM else numbers.sum()
+        self.often = 1
+        self()
+        self.often = max(1, min(100, round((0.02 if lib.QUICK else 0.2) / lib.timed(self)())))
+
+    def result(self):
+        first = self.operands[:1]
+        for _ in range(self.steps):
+            first = [self.work(*first, *self.operands[1:])]
+        return first[0]
+
+    def __call__(self):
+        for _ in range(self.often):
+            made = self.result()
+            if self.side == "shoal":
+                made.start()
+                self.module.sync()
+
+
 def main():
-    side, name = sys.argv[1:]
-    name, _, kind = name.partition(".")
-    expression, *makers = CASES[name]
+    side, = sys.argv[1:]
     if side == "torch":
         import torch as module
         import torch.nn.functional as functional
@@ -203,32 +239,18 @@ def main():
         module = lib.product()
         from shoal import functional
         module.init(threads=2)
-    operation = eval(f"lambda x, y=None, z=None: {expression}", {"F": functional, "M": module})  # of the table
-    operands = [operand(module, side, make(), kind) for make in makers]
-    if "autograd" in expression:
-        operands[0].requires_grad_()
-
-    def work():
-        first = operands[:1]
-        for _ in range(MANY if kind == "small" else 1):
-            first = [operation(*first, *operands[1:])]
-        return first[0] if first else operation()
-
-    def run():
-        for _ in range(often):
-            made.append(work())
-            if side == "shoal":
-                made[-1].start()
-                module.sync()
-            made.clear()
-
-    made, often = [], 1
-    numbers = np.asarray(work().detach().double().numpy())
-    total = np.abs(numbers).sum() if name in RANDOM else numbers.sum()
-    run()
-    often = max(1, min(100, round((0.02 if lib.QUICK else 0.2) / lib.timed(run)())))
-    form = f"PyTorch {module.__version__.split('+')[0]}, eager, 2 threads" if side == "torch" else "-"
-    lib.serve(run, f"{total:.9g}", often, form)
+    print("ready", f"PyTorch {module.__version__.split('+')[0]}, eager, 2 threads" if side == "torch" else "-", flush=True)
+    case = None
+    for line in sys.stdin:
+        if line.strip() == "run":
+            print(f"{lib.timed(case)():.9f}", flush=True)
+            continue
+        case = None  # its memory first
+        try:
+            case = Case(module, functional, side, line.strip())
+            print(f"{case.total:.9g} {case.sizes:.9g} {case.often}", flush=True)
+        except Exception as error:  # the others are still to be had
+            print(f"failed, {type(error).__name__}: {' '.join(str(error).split())}", flush=True)
 
 
 if __name__ == "__main__":
