@@ -78,8 +78,7 @@ class Key:
         part = self.x
         if self.box != self.x.shape:
             part = _shoal.apply(self.x.session, "slice", (self.x,), {
-                "start_indices": self.start, "limit_indices": self.limit,
-                "strides": self.stride}, 1)[0]
+                "start_indices": self.start, "limit_indices": self.limit, "strides": self.stride}, 1)[0]
         return part.flip(tuple(self.flipped)) if self.flipped else part
 
     # ---- arrays of indices ----
@@ -111,8 +110,7 @@ class Key:
         box = self.box
 
         def lengths(items):
-            return tuple(1 if item[0] == "new" else box[item[1]]
-                         for item in items if item[0] != "drop")
+            return tuple(1 if item[0] == "new" else box[item[1]] for item in items if item[0] != "drop")
         if not self.picks:
             return lengths(self.items)
         picked = _common_shape([t.shape for _, t in self.picks])
@@ -143,8 +141,8 @@ def _expanded(x, keys):
             parts += [("array", array) for array in arrays]
             named += len(arrays)
         else:
-            raise IndexError(f"an index of type {type(k).__name__}; known: int, slice, Ellipsis, "
-                            "None, and lists, arrays and tensors of integers or bools")
+            raise IndexError(f"an index of type {type(k).__name__}; known: int, slice, Ellipsis, None, and lists, arrays "
+                             "and tensors of integers or bools")
     if named > x.ndim:
         raise IndexError(f"{named} indices for {x._text()}")
     dots = len(parts) if dots is None else dots
@@ -171,8 +169,7 @@ def _arrays(x, k, axis):
         k = k.astype("int64") if k.dtype != bool else k
     if k.dtype == bool:
         if k.shape != x.shape[axis:axis + k.ndim] or not k.ndim:
-            raise IndexError(f"a mask of shape {list(k.shape)} does not fit axes {axis} and up of "
-                             f"{x._text()}")
+            raise IndexError(f"a mask of shape {list(k.shape)} does not fit axes {axis} and up of {x._text()}")
         return list(k.nonzero())
     if k.dtype.kind not in "iu":
         raise IndexError(f"an index of {dtype_name(k.dtype)}{list(k.shape)}; integers or bools pick elements")
@@ -300,7 +297,6 @@ def box_of(shape, key):
 def get(x, key):
     """x[key]"""
     shape = x.shape
-    # The most common key of tensors, without taking it apart.
     if key.__class__ is x.__class__ and shape and key.shape and key.dtype.startswith(("int", "uint")):
         return x._take_rows(_indices(x, 0, key), 0)
     if _is_one_bool(key):
@@ -314,10 +310,9 @@ def get(x, key):
             "start_indices": start, "limit_indices": limit, "strides": stride}, 1)[0]
     key = Key(x, key)
     part = key.sliced()
-    picks = key.picks
-    if picks:
+    if key.picks:
         points, picked = key.points()
-        axes = [axis for axis, _ in picks]
+        axes = [axis for axis, _ in key.picks]
         part = readable(part, axes)
         before, after = key.order()
         kept = [item[1] for item in before + after if item[0] == "axis"]
