@@ -243,7 +243,7 @@ def from_the_front(indices, n):
     """Indices of which negative ones count from the end, as numbers from 0 on; checked."""
     if indices.dtype.startswith("uint"):
         return in_range(indices, 0, n)
-    indices = in_range(indices, -n, n)
+    indices = in_range(indices.astype("int64") if n > 127 and indices.dtype in ("int8", "int16") else indices, -n, n)
     known = _known(indices)
     if known is not None and known[0] >= 0:
         return indices

@@ -156,3 +156,10 @@ def test_every_integer_type(pool, kind):
         else:
             with pytest.raises(IndexError):
                 table(pool)[at].tolist()
+
+
+def test_narrow_keys_of_a_long_axis(pool):
+    x = np.arange(300, dtype=np.float32)
+    for dtype in ("int8", "int16"):
+        key = np.array([1, -1, -100, 127], dtype)
+        assert pool.tensor(x)[pool.tensor(key)].tolist() == x[key].tolist()

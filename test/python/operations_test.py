@@ -322,3 +322,12 @@ def test_document_lists_the_table():
     rows = [tuple(c.strip().strip("`").replace(r"\|", "|") for c in line.split(" | "))
             for line in text.splitlines() if line.startswith("`")]
     assert rows == [(op, category, summary) for op, category, summary in shoal.operations()]
+
+
+def test_many_numbers_beside_many_tensors():
+    """What counts is an operand of a region as what lies in memory is: more of them than one has room for."""
+    tensors = [shoal.tensor(np.full(100, k, "int64")) for k in range(38)]
+    total = sum(tensors[1:], tensors[0])
+    for dtype in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"):
+        total = total + shoal.arange(100, dtype=dtype).astype("int64")
+    assert total.tolist() == [sum(range(38)) + 8 * k for k in range(100)]

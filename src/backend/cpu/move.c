@@ -215,6 +215,7 @@ static void run_pad(const cpu_run *run, const shoal_node *node, size_t bytes) {
 /* Operands of a concatenation that are joined along a later axis than the first one that has more
  * than one element: what that axis says goes piece by piece, as the parts of a line of memory had
  * better be written together. */
+enum { MOST_PIECED = 16 }; /* operands: each piece goes through all of them */
 typedef struct pieces {
     const cpu_run *run;
     const shoal_node *node;
@@ -243,7 +244,7 @@ static void copy_pieces(void *context, uint32_t part, int64_t begin, int64_t end
 static bool copy_by_pieces(const cpu_run *run, const shoal_node *node, size_t bytes) {
     const shoal_type *type = &run->program->g->values[node->first_output].type;
     pieces x = {run, node, 0, 0, 0, bytes};
-    if (node->op != GRAPH_CONCATENATE) return false;
+    if (node->op != GRAPH_CONCATENATE || node->n_inputs > MOST_PIECED) return false;
     while (x.axis < type->rank && type->dims[x.axis] == 1) x.axis++;
     if (x.axis >= shoal_node_attr(node, SHOAL_ATTR_DIMENSION)->u.i) return false;
     x.size = type->dims[x.axis];

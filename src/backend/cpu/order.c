@@ -12,8 +12,9 @@ enum {
     GRAIN = 1 << 12,
     BLOCK = 4096,
     FEW = 64, /* keys that are looked at together; twice as many entries are inserted one by one */
-    LONG = 2048, /* from which on larger digits pay */
-    WIDE = 512,  /* columns that are looked at together */
+    LONG = 2048,      /* from which on larger digits pay */
+    WIDE = 512,       /* columns that are looked at together */
+    FEW_COLUMNS = 16, /* too few to be widened line by line */
     /* Rows and columns of a block that is turned; memory likes long parts of rows. */
     TURNED = 16,
     LINES = 256,
@@ -339,13 +340,13 @@ static void top_range(void *context, uint32_t part, int64_t begin, int64_t end) 
  * none. */
 static int compared_as(uint8_t dtype) {
     switch (dtype) {
-    case SHOAL_BOOL:
-    case SHOAL_I64:
-    case SHOAL_U64: return CPU_COMPARED;
-    case SHOAL_I32: return CPU_I32;
+    case SHOAL_F16:
+    case SHOAL_BF16:
+    case SHOAL_F32: return CPU_F32;
     case SHOAL_U32:
     case SHOAL_F64: return CPU_F64;
-    default: return CPU_F32;
+    case SHOAL_I32: return CPU_I32;
+    default: return CPU_COMPARED;
     }
 }
 
@@ -366,7 +367,8 @@ static bool prepare_extreme(const cpu_kernels *kernels, cpu_program *p, cpu_step
     bool by_vectors = o->as < CPU_COMPARED;
     if (by_vectors && types[o->as] != in->dtype)
         o->widen = kernels->convert[in->dtype][types[o->as]];
-    o->by_columns = by_vectors && o->inner > 1 && o->length <= INT32_MAX / o->inner;
+    o->by_columns =
+        by_vectors && o->inner >= (o->widen ? FEW_COLUMNS : 2) && o->length <= INT32_MAX / o->inner;
     return by_vectors || (o->fold && in->dtype != SHOAL_BOOL);
 }
 

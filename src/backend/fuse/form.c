@@ -281,6 +281,7 @@ static shoal_status join(former *f, uint32_t n, region *r, bool outer) {
             r->loads++;
         }
     }
+    r->loads += node->op == GRAPH_IOTA; /* which loads nothing from memory, but is a load */
     f->region_of[v] = number;
     r->pending += f->reads[v];
     return SHOAL_OK;

@@ -94,7 +94,12 @@ void ref_random_part(const ref_call *call, int64_t begin, int64_t end,
     size_t bytes = shoal_dtype_size((shoal_dtype)type->dtype);
     uint64_t per = how == 'N' || bytes == 8 ? 2 : 4; /* elements of a block */
     int64_t row = INT64_MAX, n;                      /* how many in a row have numbers in a row */
-    if (ref_attr(call, SHOAL_ATTR_START_INDICES) && type->rank) row = type->dims[type->rank - 1];
+    const shoal_attr *whole = ref_attr(call, SHOAL_ATTR_WHOLE_SHAPE);
+    if (ref_attr(call, SHOAL_ATTR_START_INDICES) && whole && type->rank) {
+        uint32_t axis = type->rank - 1;
+        for (row = type->dims[axis]; axis && type->dims[axis] == whole->u.ints[axis]; axis--)
+            row *= type->dims[axis - 1];
+    }
     for (int64_t k = begin; k < end; k += n) {
         n = end - k < REF_CHUNK ? end - k : REF_CHUNK;
         if (n > row - k % row) n = row - k % row;
