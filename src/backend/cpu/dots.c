@@ -6,8 +6,6 @@
 #ifdef __ARM_FEATURE_DOTPROD
 #include <arm_neon.h>
 
-#define INLINE static inline __attribute__((always_inline))
-
 #ifdef __ARM_FEATURE_MATMUL_INT8
 enum { GROUP = 8 }; /* products that an instruction sums for a result */
 #else

@@ -12,20 +12,6 @@
 
 #include <math.h>
 
-#define INLINE static inline __attribute__((always_inline))
-
-INLINE float float_of(uint32_t bits) {
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-INLINE uint32_t bits_of(float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
 INLINE float with_sign(float size, float sign) {
     return float_of((bits_of(size) & 0x7fffffffu) | (bits_of(sign) & 0x80000000u));
 }

@@ -6,18 +6,6 @@
 
 #include "backend/cpu/elementary.h"
 
-INLINE double double_of(uint64_t bits) {
-    double value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-INLINE uint64_t bits_of_f64(double value) {
-    uint64_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
 /* ---- sine, cosine and tangent ---- */
 
 /* Beyond this the quarter's number is not exact; callers go to the C library. */

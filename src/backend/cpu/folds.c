@@ -14,11 +14,13 @@ enum {
     INLINE type join_##name(type x, type y) { return (type)(expression); }                         \
     INLINE void block_##name(const source *x, int64_t row, int rows, int64_t n, type *to) {        \
         enum { LANES = lanes_ };                                                                   \
-        for (int r = 0; n < LANES && r < rows; r++) {                                              \
-            to[r] = widen(x[r * row]);                                                             \
-            for (int64_t i = 1; i < n; i++) to[r] = join_##name(to[r], widen(x[r * row + i]));     \
+        if (n < LANES) {                                                                           \
+            for (int r = 0; r < rows; r++) {                                                       \
+                to[r] = widen(x[r * row]);                                                         \
+                for (int64_t i = 1; i < n; i++) to[r] = join_##name(to[r], widen(x[r * row + i])); \
+            }                                                                                      \
+            return;                                                                                \
         }                                                                                          \
-        if (n < LANES) return;                                                                     \
         type lanes[BESIDE][LANES];                                                                 \
         int64_t at = LANES;                                                                        \
         for (int r = 0; r < rows; r++)                                                             \

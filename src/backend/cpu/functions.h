@@ -5,6 +5,32 @@
 
 #include "backend/cpu/cpu.h"
 
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE float float_of(uint32_t bits) {
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+INLINE uint32_t bits_of(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+INLINE double double_of(uint64_t bits) {
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+INLINE uint64_t bits_of_f64(double value) {
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
 #define CPU_JOIN(name, set) cpu_##name##_##set
 #define CPU_JOIN_SET(name, set) CPU_JOIN(name, set)
 #define CPU_OF_SET(name) CPU_JOIN_SET(name, SHOAL_CPU_SET)

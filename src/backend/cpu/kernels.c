@@ -144,12 +144,14 @@ static void fence(void) {
         enum { BLOCK_K = 64, BLOCK_N = 512 };                                                      \
         const type *a = a_data, *b = b_data;                                                       \
         type *c = c_data;                                                                          \
-        for (int64_t i = 0; n == 1 && as[1] == 1 && bs[0] == 1 && i < m; i++) {                    \
-            wide sum = 0;                                                                          \
-            for (int64_t p = 0; p < k; p++) sum += (wide)a[i * as[0] + p] * (wide)b[p];            \
-            c[i * c_stride] = (type)sum;                                                           \
+        if (n == 1 && as[1] == 1 && bs[0] == 1) {                                                  \
+            for (int64_t i = 0; i < m; i++) {                                                      \
+                wide sum = 0;                                                                      \
+                for (int64_t p = 0; p < k; p++) sum += (wide)a[i * as[0] + p] * (wide)b[p];        \
+                c[i * c_stride] = (type)sum;                                                       \
+            }                                                                                      \
+            return;                                                                                \
         }                                                                                          \
-        if (n == 1 && as[1] == 1 && bs[0] == 1) return;                                            \
         for (int64_t i = 0; i < m; i++) memset(c + i * c_stride, 0, (size_t)n * sizeof *c);        \
         for (int64_t n0 = 0; n0 < n; n0 += BLOCK_N)                                                \
             for (int64_t k0 = 0; k0 < k; k0 += BLOCK_K)                                            \

@@ -6,20 +6,6 @@
 
 #include "backend/cpu/functions.h"
 
-#define INLINE static inline __attribute__((always_inline))
-
-INLINE uint32_t bits_of(float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-INLINE float float_of(uint32_t bits) {
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
 /* ---- float16 and bfloat16 ---- */
 
 INLINE float widen_half(uint16_t half) {

@@ -2,7 +2,12 @@
  * threads, and where reading and writing run along different axes it goes in square blocks. */
 #include "backend/cpu/cpu.h"
 
-enum { BLOCK = 32, GRAIN_BYTES = 1 << 17, PIECE_BYTES = 1 << 15 };
+enum {
+    BLOCK = 32,
+    GRAIN_BYTES = 1 << 17,
+    PIECE_BYTES = 1 << 15,
+    MOST_PIECED = 16, /* operands: each piece goes through all of them */
+};
 
 bool cpu_is_move(uint16_t op) {
     return op == GRAPH_TRANSPOSE || op == GRAPH_SLICE || op == GRAPH_BROADCAST_IN_DIM ||
@@ -215,7 +220,6 @@ static void run_pad(const cpu_run *run, const shoal_node *node, size_t bytes) {
 /* Operands of a concatenation that are joined along a later axis than the first one that has more
  * than one element: what that axis says goes piece by piece, as the parts of a line of memory had
  * better be written together. */
-enum { MOST_PIECED = 16 }; /* operands: each piece goes through all of them */
 typedef struct pieces {
     const cpu_run *run;
     const shoal_node *node;

@@ -164,11 +164,11 @@ static fuse_choice choose(const cpu_kernels *kernels, const shoal_graph *g,
         choice.role = (uint8_t)fuse_may_take(g, node);
     } else if (cpu_is_move(node->op) || cpu_dot_fits(kernels, g, node)) {
         choice.views = UINT32_MAX;
-    } else if (cpu_index_views(kernels, g, node)) {
-        choice.views = cpu_index_views(kernels, g, node);
     } else if (cpu_attention_fits(kernels, g, node)) {
         for (uint32_t k = 0; k < node->n_inputs; k++)
             choice.views |= (uint32_t)cpu_attention_reads_view(node, k) << k;
+    } else {
+        choice.views = cpu_index_views(kernels, g, node);
     }
     return choice;
 }

@@ -157,11 +157,13 @@ CHOOSE_ALL(choose_i32, int32_t)
         type best = x[0];                                                                          \
         int64_t at = 0;                                                                            \
         flag odd = 0;                                                                              \
-        for (int64_t i = 0; n < LANES && i < n; i++) {                                             \
-            if (x[i] != x[i]) return -1;                                                           \
-            at = x[i] better x[at] ? i : at;                                                       \
+        if (n < LANES) {                                                                           \
+            for (int64_t i = 0; i < n; i++) {                                                      \
+                if (x[i] != x[i]) return -1;                                                       \
+                at = x[i] better x[at] ? i : at;                                                   \
+            }                                                                                      \
+            return at;                                                                             \
         }                                                                                          \
-        if (n < LANES) return at;                                                                  \
         for (int64_t from = 0; from < n; from += BLOCK) {                                          \
             int64_t some = n - from < BLOCK ? n - from : BLOCK, i = 0;                             \
             const type *here = x + from;                                                           \

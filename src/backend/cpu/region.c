@@ -213,38 +213,18 @@ static void add_operation(builder *b, uint32_t i) {
     free_registers(b, i, operands, n, width, false);
 }
 
-/* One element n times. */
-static void repeat(char *to, const char *element, int64_t n, size_t bytes) {
-    switch (bytes) {
-#define REPEAT(type)                                                                               \
-    {                                                                                              \
-        type x;                                                                                    \
-        memcpy(&x, element, sizeof x);                                                             \
-        for (int64_t i = 0; i < n; i++) ((type *)to)[i] = x;                                       \
-        break;                                                                                     \
-    }
-    case 1: REPEAT(uint8_t)
-    case 2: REPEAT(uint16_t)
-    case 4: REPEAT(uint32_t)
-    default: REPEAT(uint64_t)
-#undef REPEAT
-    }
-}
-
 #define COPY(bytes)                                                                                \
     static void copy_##bytes(void *to, const void *const *in, int64_t n, unsigned scalars,         \
                              const char *ahead) {                                                  \
-        if (scalars)                                                                               \
-            repeat(to, in[0], n, bytes);                                                           \
-        else                                                                                       \
-            memcpy(to, in[0], (size_t)n *bytes);                                                   \
+        memcpy(to, in[0], (size_t)n *bytes);                                                       \
     }
 COPY(1)
 COPY(2)
 COPY(4)
 COPY(8)
 
-/* A load that is a result as it is, or what a reduction joins. */
+/* A load that is a result as it is, or what a reduction joins: what counts is, which no tile has as
+ * one element for all. */
 static void add_copy(builder *b, uint16_t load, uint8_t to) {
     size_t bytes = element_bytes(b->kernel->loads[load].dtype);
     b->region->operations[b->region->n_operations++] =
@@ -363,6 +343,24 @@ static int64_t row_offset(const cpu_region *r, const cpu_source *source, int64_t
     for (uint32_t i = r->rank; i-- > 1; rest /= r->dims[i - 1])
         offset += rest % r->dims[i - 1] * source->strides[i - 1];
     return offset;
+}
+
+/* One element n times. */
+static void repeat(char *to, const char *element, int64_t n, size_t bytes) {
+    switch (bytes) {
+#define REPEAT(type)                                                                               \
+    {                                                                                              \
+        type x;                                                                                    \
+        memcpy(&x, element, sizeof x);                                                             \
+        for (int64_t i = 0; i < n; i++) ((type *)to)[i] = x;                                       \
+        break;                                                                                     \
+    }
+    case 1: REPEAT(uint8_t)
+    case 2: REPEAT(uint16_t)
+    case 4: REPEAT(uint32_t)
+    default: REPEAT(uint64_t)
+#undef REPEAT
+    }
 }
 
 /* n numbers from `first` on, that are `step` apart. */

@@ -25,8 +25,6 @@ enum { WIDTH = BYTES / (int)sizeof(real), PANEL = 2 * WIDTH };
 typedef real vec __attribute__((vector_size(BYTES)));
 typedef real loose __attribute__((vector_size(BYTES), aligned(sizeof(real)), may_alias));
 
-#define INLINE static inline __attribute__((always_inline))
-
 INLINE vec load(const real *x) { return *(const loose *)x; }
 INLINE void store(real *to, vec x) { *(loose *)to = x; }
 

@@ -77,8 +77,8 @@ typedef struct ref_random_kernels {
 typedef void (*ref_narrow)(void *out, const void *const *in, int64_t n, unsigned scalars,
                            const char *ahead);
 
-/* Elements [begin, end) of the result of a node `random`. */
-/* With other kernels than the reference's; NULL: with these. */
+/* Elements [begin, end) of the result of a node `random`. kernels, narrow: others than the
+ * reference's; NULL: these. */
 void ref_random_part(const ref_call *call, int64_t begin, int64_t end,
                      const ref_random_kernels *kernels, ref_narrow narrow);
 
