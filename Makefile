@@ -10,6 +10,7 @@
 #   make site     builds the documentation as web pages, in build/site
 #   make check    only the checks of sources and documents, such as format, headers, warnings
 #   make bench    runs all benchmarks and updates BENCHMARKS.md; bench/run NAME runs one
+#   make ggml     the benchmarks of quantised weights, whose peer ggml is compiled here: in 10 minutes
 #   make arm      the tests of processors of kind aarch64, compiled and emulated here
 #   make vulkan   the tests of libggml's Vulkan, on Mesa's driver for processors
 #   make soak     the long tests: a million mutated inputs per decoder, a thousand rounds of kills,
@@ -27,7 +28,7 @@ PREFIX ?= /usr/local
 LIBDIR ?= lib
 export PATH := $(CURDIR)/build/venv/bin:$(PATH)
 
-.PHONY: help demo test deps build install wheel deb site check bench arm vulkan soak fuzz hunt fmt docs clean
+.PHONY: help demo test deps build install wheel deb site check bench ggml arm vulkan soak fuzz hunt fmt docs clean
 .NOTPARALLEL:
 
 help:
@@ -70,6 +71,9 @@ check: need-test build
 
 bench: need-bench build
 	@bench/run; code=$$?; tools/bench_table.py && exit $$code
+
+ggml: need-ggml build
+	@bench/run qgemv qgemm
 
 arm: need-test build
 	@tools/arm.sh build

@@ -114,6 +114,19 @@ def test_failures_are_told(build):
     assert list(rows) == ["start.python_ms"]  # the other one was measured all the same
 
 
+def test_a_peer_with_a_verb_of_its_own(build, monkeypatch):
+    monkeypatch.setenv("SHOAL_BENCH_GGML", str(build))
+    done, _ = run(build, "qgemv.q4_0.vs_ggml")
+    assert done.returncode == 1 and f"Absent: no libggml-base.so in {build}; `make ggml` builds" in done.stderr
+    # Where all are run, of which there is but this one here, it is no failure.
+    code = ("import runpy, sys; sys.path.insert(0, 'bench'); sys.argv = ['bench/run', '--quick', '--json', sys.argv[1]]; "
+            "import figures, kernels; figures.TABLE = [(['qgemm.q4_0.vs_ggml'], kernels.qgemm_ggml('q4_0'))]; "
+            "runpy.run_path('bench/run', run_name='__main__')")
+    done = subprocess.run([sys.executable, "-c", code, build / "all.json"], cwd=ROOT, capture_output=True, text=True,
+                          env=dict(os.environ, SHOAL_BENCH_BUILD=str(build), VIRTUAL_ENV=sys.prefix), check=False)
+    assert done.returncode == 0 and "qgemm.q4_0.vs_ggml: skipped: no libggml-base.so" in done.stderr
+
+
 def test_a_wrong_product_has_no_figure(build):
     package = build / "python" / "shoal.py"
     package.write_text(package.read_text().replace("ERROR = 0", "ERROR = 1"))

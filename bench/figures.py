@@ -616,6 +616,9 @@ TABLE = [
        "gelu": kernels.kernel_gelu}.items()),
     *(([f"kernel.{name}.vs_numpy"], kernels.kernel_along_rows(name)) for name in kernels.ALONG_ROWS),
     ([f"qgemv.{name}.share" for name in kernels.PACKED], kernels.packed_all),
+    *(([f"qgemv.{name}.vs_ggml", *(["qgemv.q4_0.vs_ggml_plain"] if name == "q4_0" else [])], kernels.qgemv_ggml(name))
+      for name in kernels.PACKED),
+    *(([f"qgemm.{name}.vs_ggml"], kernels.qgemm_ggml(name)) for name in kernels.PACKED),
     *(([gemm_name(shape, form) for form in forms], gemm_forms(shape))
       for shape, forms in GEMMS.items()),
     *(([f"opencl.gemm.{shape}.vs_{peer}" for peer in OPENCL_GEMM_PEERS], opencl_gemm(shape))

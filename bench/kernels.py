@@ -1,6 +1,9 @@
 """Figures of single kernels: rows of bench/kernels.c, of the kernel library, and of quantised weights."""
+import sys
+
 import numpy as np
 
+import ggml_peer
 import lib
 from lib import BenchError, Peer, race, timed
 
@@ -156,3 +159,37 @@ def packed(name):
 def packed_all():
     """Products of one row with quantised weights, against reading as many bytes."""
     return [packed(name) for name in PACKED]
+
+
+def beside_ggml(name, rows, n):
+    """Bytes of the weights; seconds of ours and of ggml's kernels; the name of the better one of these; ggml's version."""
+    ggml_peer.folder()  # raises where there is none
+    words = [name, rows, n, 4096, 2]
+    peer = [sys.executable, lib.ROOT / "bench" / "ggml_peer.py"]
+    with Peer([lib.program("packed"), "ours", *words]) as ours, Peer([*peer, "plain", *words]) as plain, \
+            Peer([*peer, "repack", *words]) as repack:
+        theirs = {"plain": plain} if repack.said == ["none"] else {"plain": plain, "repacked": repack}
+        times = race({"ours": ours} | theirs, runs=None if lib.QUICK else 3 * lib.RUNS)
+        return int(ours.said[0]), times, min(theirs, key=lambda kernel: lib.median(times[kernel])), plain.said[1]
+
+
+def qgemv_ggml(name):
+    def run():
+        size, times, better, version = beside_ggml(name, 1, lib.scaled(32768))
+        bars = {"": (better, 1.0)} | ({"_plain": ("plain", 1.2)} if name == "q4_0" else {})
+        return [lib.versus(f"qgemv.{name}.vs_ggml{end}", 1e-9 * size, "GB/s", f"ggml {version}, {kernel}, 2 threads",
+                           times["ours"], times[kernel], {"ratio": bar}) for end, (kernel, bar) in bars.items()]
+    run.__doc__ = (f"One row times {name} weights beyond the caches, two threads, against the better of ggml's plain and repacked kernels"
+                   f"{', and its plain one' if name == 'q4_0' else ''}. ggml rounds the row to 8 bits; ours stays float32.")
+    return run
+
+
+def qgemm_ggml(name):
+    def run():
+        rows, n = 128, lib.scaled(4096)
+        _, times, better, version = beside_ggml(name, rows, n)
+        return [lib.versus(f"qgemm.{name}.vs_ggml", 2e-9 * rows * n * 4096, "GFLOP/s", f"ggml {version}, {better}, 2 threads",
+                           times["ours"], times[better], {"ratio": 1.5})]
+    run.__doc__ = (f"128 rows times 4096 x 4096 {name} weights, two threads, against the better of ggml's plain and repacked kernels. "
+                   "ggml rounds the rows to 8 bits; ours stay float32.")
+    return run

