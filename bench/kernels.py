@@ -161,6 +161,39 @@ def packed_all():
     return [packed(name) for name in PACKED]
 
 
+# What the instructions of a set multiply by groups, and then the least ratio to our own f32.
+GROUPED = {"bf16": ({"avx512_bf16", "neon_i8mm"}, 1.8),
+           "int8": ({"avx512_vnni", "avx512_bf16", "neon_dot", "neon_i8mm"}, 3.5)}
+
+
+def grouped(name):
+    sides = [1024, 2048]
+
+    def run():
+        rows, (sets, bar) = [], GROUPED[name]
+        for side in map(lib.scaled, sides):
+            words, program = [side, 2], lib.program("products")
+            with Peer([program, "ours", name, *words]) as ours, Peer([program, "ours", "f32", *words]) as single:
+                here = ours.said[0] in sets
+                racers = {"ours": ours, "f32": single}
+                # oneDNN has no product of bfloat16 where the processor has no AVX-512.
+                if here or name != "bf16":
+                    with Peer([program, "onednn", name, *words], OMP_NUM_THREADS="2") as onednn:
+                        times = race(racers | {"onednn": onednn})
+                else:
+                    times = race(racers)
+            work, said = 2e-9 * side ** 3, f", 2 threads, {ours.said[0]}"
+            rows.append(lib.versus(f"gemm.{name}.{side}.vs_f32", work, "GOP/s", f"our f32{said}", times["ours"], times["f32"],
+                                   {"ratio": bar} if here else {}))
+            if "onednn" in times:
+                rows.append(lib.versus(f"gemm.{name}.{side}.vs_onednn", work, "GOP/s", f"oneDNN{said}", times["ours"],
+                                       times["onednn"], {"ratio": 0.97} if here else {}))
+        return rows
+    run.__doc__ = (f"{name} products of square matrices, against our own f32 and oneDNN. Bars hold where the processor has "
+                   "instructions for such products.")
+    return run, [f"gemm.{name}.{side}.vs_{peer}" for side in sides for peer in ("f32", "onednn")]
+
+
 def beside_ggml(name, rows, n):
     """Bytes of the weights; seconds of ours and of ggml's kernels; the name of the better one of these; ggml's version."""
     ggml_peer.folder()  # raises where there is none

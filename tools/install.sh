@@ -32,7 +32,7 @@ root_arm="libc6-dev libprotobuf-c-dev libsodium-dev liblz4-dev libzmq3-dev libcj
 debian_vulkan="libvulkan1 mesa-vulkan-drivers"
 alone_vulkan="cyllama-vulkan==0.2.18"
 
-debian_bench="libopenblas0-pthread libclblast1"
+debian_bench="libopenblas0-pthread libclblast1 libdnnl-dev"
 python_bench="dask[distributed] jax iree-base-compiler iree-base-runtime"
 
 # The one package that is compiled here, for the libggml in it: a wheel's would not have all instructions of this

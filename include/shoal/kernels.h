@@ -31,10 +31,11 @@ typedef struct shoal_array {
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_kernels_set_threads(uint32_t threads);
 SHOAL_API uint32_t shoal_kernels_threads(void);
 
-/* The instruction set of kernels on "cpu": "avx512" or "avx2" on x86-64; on aarch64 "neon",
- * "neon_dot" or "neon_i8mm", which have instructions for products of bytes, too; or "base", plain C
- * on every processor. It is the best here, or the one that the variable SHOAL_CPU names. Static.
- * Fails with INVALID where that names none. */
+/* The instruction set of kernels on "cpu": on x86-64 "avx2" or "avx512", on aarch64 "neon"; "base",
+ * plain C on every processor; "avx512_vnni" and "neon_dot" with instructions for products of bytes,
+ * too; "avx512_bf16" and "neon_i8mm" with those, and with others for products of bfloat16. It is
+ * the best here, or the one that the variable SHOAL_CPU names. Static. Fails with INVALID where
+ * that names none. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_kernels_instructions(const char **out);
 
 /* Which backend computes the calls of this thread from now on, on its first device: "opencl" or
@@ -84,7 +85,8 @@ SHOAL_API SHOAL_CHECK_RESULT shoal_status
 shoal_kernel_attention(const shoal_array *q, const shoal_array *k, const shoal_array *v,
                        const shoal_array *mask, double scale, bool causal, const shoal_array *out);
 /* NumPy's matmul: the last axis of a with the last but one of b, or its only one; the axes before
- * these are broadcast. */
+ * these are broadcast. All of one type; of bytes, signed or not, out may be int32, for their whole
+ * products. */
 SHOAL_API SHOAL_CHECK_RESULT shoal_status shoal_kernel_matmul(const shoal_array *a,
                                                               const shoal_array *b,
                                                               const shoal_array *out);

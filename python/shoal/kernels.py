@@ -73,8 +73,9 @@ def get_num_threads() -> int:
 
 
 def instructions() -> str:
-    """The instruction set of kernels on "cpu": "avx512" or "avx2" on x86-64; on aarch64 "neon", "neon_dot" or
-    "neon_i8mm", which have instructions for products of bytes, too; or "base", plain C on every processor.
+    """The instruction set of kernels on "cpu": on x86-64 "avx2" or "avx512", on aarch64 "neon"; "base", plain C on
+    every processor; "avx512_vnni" and "neon_dot" with instructions for products of bytes, too; "avx512_bf16" and
+    "neon_i8mm" with those, and with others for products of bfloat16.
 
     It is the best here, or the one that the variable SHOAL_CPU names.
     """
@@ -185,7 +186,7 @@ def attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, mask: ArrayLike | None =
 
 
 def matmul(a: ArrayLike, b: ArrayLike, *, out: NDArray[Any] | None = None) -> NDArray[Any]:
-    """numpy.matmul, of one element type."""
+    """numpy.matmul, of one element type. Of int8 and uint8, in any mixture, `out` may be int32: then no sum wraps at 8 bits."""
     a, b = np.asarray(a), np.asarray(b)
     shape: tuple[int, ...] = ()
     if out is None:

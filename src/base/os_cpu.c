@@ -73,6 +73,8 @@ unsigned base_cpu_features(void) {
     if (found && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
         found |= BASE_CPU_AVX512;
+    if (found & BASE_CPU_AVX512 && __builtin_cpu_supports("avx512vnni")) found |= BASE_CPU_VNNI;
+    if (found & BASE_CPU_VNNI && __builtin_cpu_supports("avx512bf16")) found |= BASE_CPU_BF16;
 #elif defined(__aarch64__)
     unsigned long first = getauxval(AT_HWCAP), second = getauxval(AT_HWCAP2);
     if (first & HWCAP_ASIMDDP) found |= BASE_CPU_DOT;

@@ -21,10 +21,18 @@ uint64_t base_cpu_memory(void);
  * called and in whichever namespaces they are; 0: it cannot be told. Any thread. */
 uint64_t base_cpu_machine(void);
 /* Instructions that not every processor of its kind has, as far as kernels use them. Each of x86-64
- * stands for those of AVX2 (with FMA and F16C) and of AVX-512 (F, DQ, BW and VL, and all of AVX2);
+ * stands for those of AVX2 (with FMA and F16C), of AVX-512 (F, DQ, BW and VL, and all of AVX2), and
+ * beyond these for sums of four products of bytes (VNNI), and of two of bfloat16 (BF16, and VNNI);
  * those of aarch64 for sums of four products of bytes (SDOT), and of eight (SMMLA, and conversions
  * to bfloat16). */
-enum { BASE_CPU_AVX2 = 1, BASE_CPU_AVX512 = 2, BASE_CPU_DOT = 4, BASE_CPU_I8MM = 8 };
+enum {
+    BASE_CPU_AVX2 = 1,
+    BASE_CPU_AVX512 = 2,
+    BASE_CPU_VNNI = 4,
+    BASE_CPU_BF16 = 8,
+    BASE_CPU_DOT = 16,
+    BASE_CPU_I8MM = 32
+};
 /* Those that this processor has and the system lets be used. Any thread. */
 unsigned base_cpu_features(void);
 /* The processor's model in words ("AMD EPYC 9654"), cut to fit; reads a file, so not for start-up

@@ -217,6 +217,18 @@ static shoal_status as_product(const shoal_array *out, bool row, bool column, st
     return SHOAL_OK;
 }
 
+/* Of bytes to 32 bits. */
+static shoal_status build_widened(const kernels_call *call, graph *g, const uint32_t *inputs,
+                                  uint32_t *outputs) {
+    const shoal_attr to = graph_int(SHOAL_ATTR_DTYPE, SHOAL_I32);
+    uint32_t wide[2];
+    for (int side = 0; side < 2; side++)
+        SHOAL_TRY(graph_add(g, GRAPH_CONVERT, &inputs[side], 1, &to, 1, NULL, 0, &wide[side]));
+    return build_one(call, g, wide, outputs);
+}
+
+static bool is_byte(shoal_dtype dtype) { return dtype == SHOAL_I8 || dtype == SHOAL_U8; }
+
 shoal_status shoal_kernel_matmul(const shoal_array *a, const shoal_array *b,
                                  const shoal_array *out) {
     stretched x, y, to;
@@ -237,8 +249,9 @@ shoal_status shoal_kernel_matmul(const shoal_array *a, const shoal_array *b,
     for (uint32_t i = 0; i < rank; i++) numbers[i] = i;
     shoal_attr attrs[PRODUCT_ATTRS];
     product_attrs(numbers, rank, (const int64_t[]){rank + 1, rank}, attrs);
+    bool widens = is_byte(a->dtype) && is_byte(b->dtype) && out->dtype == SHOAL_I32;
     const kernels_call call = {.name = "matmul",
-                               .build = build_one,
+                               .build = widens ? build_widened : build_one,
                                .op = GRAPH_DOT_GENERAL,
                                .n_attrs = PRODUCT_ATTRS,
                                .attrs = attrs,

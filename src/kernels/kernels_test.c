@@ -148,6 +148,34 @@ static void test_nothing_and_scalars(void **state) {
 
 /* ---- products ---- */
 
+/* Bytes of either kind to int32: large enough for blocks of their own, transposed on one side. */
+static void test_matmul_of_bytes(void **state) {
+    enum { M = 19, K = 83, N = 37 };
+    static uint8_t a[M * K], b[N * K];
+    static int32_t c[M * N];
+    for (int i = 0; i < M * K; i++) a[i] = (uint8_t)(i * 37);
+    for (int i = 0; i < N * K; i++) b[i] = (uint8_t)(i * 91 + 5);
+    const int64_t left[] = {M, K}, right[] = {K, N}, turned[] = {1, K}, out[] = {M, N};
+    for (int kinds = 0; kinds < 4; kinds++) {
+        bool is_signed[] = {kinds & 1, kinds & 2};
+        shoal_array x = {is_signed[0] ? SHOAL_I8 : SHOAL_U8, 2, left, NULL, a};
+        shoal_array y = {is_signed[1] ? SHOAL_I8 : SHOAL_U8, 2, right, turned, b};
+        shoal_array z = {SHOAL_I32, 2, out, NULL, c};
+        ok(shoal_kernel_matmul(&x, &y, &z));
+        for (int i = 0; i < M * N; i++) {
+            int32_t want = 0;
+            for (int k = 0; k < K; k++) {
+                uint8_t l = a[i / N * K + k], r = b[i % N * K + k];
+                want += (is_signed[0] ? (int8_t)l : l) * (is_signed[1] ? (int8_t)r : r);
+            }
+            assert_int_equal(c[i], want);
+        }
+    }
+    shoal_array x = {SHOAL_I8, 2, left, NULL, a}, y = {SHOAL_I8, 2, right, turned, b};
+    shoal_array z = {SHOAL_I16, 2, out, NULL, c};
+    refused(shoal_kernel_matmul(&x, &y, &z), SHOAL_INVALID, "matmul");
+}
+
 static void test_matmul_of_batches(void **state) {
     /* [2, 1, 3, 4] @ [5, 4, 2] to [2, 5, 3, 2]; then with vectors on either side. */
     float a[24], b[40], c[60];
@@ -395,6 +423,7 @@ int main(void) {
         cmocka_unit_test(test_no_alignment),
         cmocka_unit_test(test_nothing_and_scalars),
         cmocka_unit_test(test_matmul_of_batches),
+        cmocka_unit_test(test_matmul_of_bytes),
         cmocka_unit_test(test_blocks_and_back),
         cmocka_unit_test(test_halves),
         cmocka_unit_test(test_errors),

@@ -16,10 +16,13 @@ static uint32_t operand(maker *m, shoal_type type) {
 }
 
 /* A product of which one extent is long: k, of which kernels take 3,200 bytes at a time, n, of
- * which they take 16,384, or all of them in some measure. */
+ * which they take 16,384, or all of them in some measure. Now and then of bytes as 32 bits. */
 static bool product(maker *m) {
-    int64_t extents[3], size = (int64_t)shoal_dtype_size((shoal_dtype)m->dtype), axes[2];
+    bool bytes = MAKE_CHANCE(15);
+    int64_t extents[3], size = bytes ? 1 : (int64_t)shoal_dtype_size((shoal_dtype)m->dtype),
+                        axes[2];
     uint32_t longest = MAKE_BELOW(4), in[2], out, joined[2];
+    shoal_attr wide = graph_int(SHOAL_ATTR_DTYPE, MAKE_CHANCE(80) ? SHOAL_I32 : SHOAL_U32);
     for (int i = 0; i < 3; i++) extents[i] = 2 + MAKE_BELOW(8);
     if (longest == 1) extents[1] = past(m, 3200 / size);
     if (longest == 2 || longest == 0) extents[longest] = past(m, 16384 / size);
@@ -32,7 +35,10 @@ static bool product(maker *m) {
             joined[i] = !joined[i];
             type.dims[0] = extents[i + 1], type.dims[1] = extents[i];
         }
+        if (bytes) type.dtype = MAKE_CHANCE(50) ? SHOAL_I8 : SHOAL_U8;
         in[i] = operand(m, type);
+        if (bytes && !make_node(m, GRAPH_CONVERT, &in[i], 1, &wide, 1, NULL, 0, &in[i]))
+            return false;
         axes[i] = joined[i];
     }
     shoal_attr attrs[] = {MAKE_INTS(LHS_BATCHING_DIMENSIONS, NULL, 0),

@@ -38,10 +38,14 @@ typedef void (*cpu_matmul_kernel)(int64_t m, int64_t n, int64_t k, const void *a
                                   const int64_t *a_strides, const void *b, const int64_t *b_strides,
                                   void *c, int64_t c_stride);
 
-/* The parts of a product of f32 or f64 (gemm.c); strides are in elements. */
+/* The parts of a product of f32 or f64 (gemm.c), or of elements that are multiplied by groups
+ * (grouped.c); strides are in elements. */
 typedef struct cpu_gemm {
     int rows, panel; /* of a tile in registers; columns of a panel of b */
     int slack;       /* elements that may be written behind packed rows */
+    /* Packed operands: elements along k in a unit, its bytes, and units before those of a row or
+     * column. More than one element: both operands have to be packed, and there is no `vector`. */
+    int group, unit, before;
     /* n columns of k rows as panels, one after the other; the last one filled up with zeros. */
     void (*pack_b)(int64_t k, int64_t n, const void *b, const int64_t *strides, void *to);
     /* m rows of k columns, in the order in which they are multiplied. */
@@ -60,6 +64,12 @@ typedef struct cpu_gemm {
     void (*vector)(int64_t n, int64_t k, const void *matrix, const int64_t *strides, const void *x,
                    void *y);
 } cpu_gemm;
+
+/* Those of one type, by whether the left operand and the right one are unsigned. */
+typedef struct cpu_grouped {
+    bool exists; /* the processor has instructions for it */
+    cpu_gemm parts[2][2];
+} cpu_grouped;
 
 /* The parts of a convolution of f32 or f64 (taps.c). Element p of the window at place j is box[
  * rows[p] + columns[j]]; up to `slack` elements are read behind a box, and written behind a panel.
@@ -140,6 +150,7 @@ typedef struct cpu_kernels {
     const cpu_fold_kernel (*fold)[SHOAL_DTYPE_COUNT];   /* [operation][element type]; NULL: none */
     cpu_matmul_kernel matmul[SHOAL_DTYPE_COUNT];        /* NULL: none */
     const cpu_gemm *gemm[CPU_FLOATS];
+    const cpu_grouped *bytes, *bfloats; /* to 32 bits, and to f32 */
     const cpu_taps *taps[CPU_FLOATS];
     const cpu_pools *pools;
     const ref_random_kernels *random;
@@ -165,7 +176,7 @@ typedef struct cpu_kernels {
 
 /* ---- device.c ---- */
 
-enum { CPU_MOST_SETS = 4 };
+enum { CPU_MOST_SETS = 5 };
 /* The kernels of the instruction sets that this processor has, the plainest first and the best
  * last; returns how many there are. */
 size_t cpu_kernel_sets(const cpu_kernels *out[CPU_MOST_SETS]);
@@ -272,7 +283,7 @@ typedef struct cpu_matrix {
     size_t scratch_bytes;
 } cpu_matrix;
 
-/* How a product of f32 or f64 is divided: k in parts of `depth`, n in parts of `width`, and of
+/* How a product by a cpu_gemm is divided: k in parts of `depth`, n in parts of `width`, and of
  * these the parts of one thread are rows x columns, for `group` batches at a time. All of it but
  * the order of sums along k, which `depth` decides, is a matter of speed. */
 typedef struct cpu_blocks {
@@ -289,7 +300,7 @@ typedef struct cpu_blocks {
 } cpu_blocks;
 
 typedef struct cpu_dot {
-    uint8_t dtype; /* in which it is computed */
+    uint8_t dtype, operand_dtype; /* of what is computed, and of what is multiplied */
     int64_t m, n, k;
     ref_axes batch;
     cpu_matrix lhs, rhs;   /* m x k, k x n */
@@ -491,7 +502,7 @@ struct cpu_program {
     base_arena arena;
     fuse_plan plan;
     uint32_t *packed; /* per node: of a product with blocks the node that decodes them, of that
-                         itself; else SHOAL_NO_NODE */
+                         and of one that only products of bytes read itself; else SHOAL_NO_NODE */
     backend_place *values;
     void **at; /* of the run that is going on: per value, its address */
     cpu_step *steps;
@@ -561,8 +572,10 @@ shoal_status cpu_unpack_run(const cpu_run *run, const cpu_step *step) SHOAL_CHEC
 
 /* ---- packed.c ---- */
 
-/* Finds the products of a few rows with blocks that nobody else reads, whose numbers then never go
- * to memory: program->packed. */
+/* Has nodes that widen bytes for products alone as steps of their own. */
+void cpu_packed_choose(const cpu_kernels *kernels, const shoal_graph *g, fuse_choice *choices);
+/* Finds the products of a few rows with blocks, and of bytes, that nobody else reads, whose numbers
+ * then never go to memory: program->packed. */
 shoal_status cpu_packed_find(const cpu_kernels *kernels, cpu_program *program);
 shoal_status cpu_packed_prepare(const cpu_kernels *kernels, cpu_program *program, cpu_step *step);
 shoal_status cpu_packed_run(const cpu_run *run, const cpu_step *step);
@@ -597,8 +610,12 @@ void cpu_convert(shoal_device *device, cpu_map_kernel kernel, const char *from, 
 const char *cpu_matrix_ready(const cpu_run *run, const cpu_matrix *x, const char *data,
                              size_t bytes);
 bool cpu_dot_fits(const cpu_kernels *kernels, const shoal_graph *g, const shoal_node *node);
-void cpu_dot_prepare(const cpu_kernels *kernels, const cpu_program *program, cpu_step *step);
+shoal_status cpu_dot_prepare(const cpu_kernels *kernels, cpu_program *program, cpu_step *step);
 shoal_status cpu_dot_run(const cpu_run *run, const cpu_step *step);
+/* Whether a node makes 32 bits of bytes, and a product may take the bytes of both operands. */
+bool cpu_widens_bytes(const shoal_graph *g, const shoal_node *node);
+bool cpu_dot_takes_bytes(const cpu_kernels *kernels, const cpu_program *p, const shoal_node *node);
+shoal_status cpu_widen_run(const cpu_run *run, const cpu_step *step);
 
 /* Numbers along axes, the last one the fastest. */
 void cpu_split(int64_t number, uint32_t n, const int64_t *sizes, int64_t *index);
@@ -646,8 +663,9 @@ shoal_status cpu_control_run(const cpu_run *run, const cpu_step *step);
 
 /* ---- product.c ---- */
 
-/* Sets dot->blocks, except where its parts of the workspace lie. */
-void cpu_product_prepare(const cpu_kernels *kernels, uint32_t threads, cpu_dot *dot);
+/* Sets dot->blocks, except where its parts of the workspace lie. gemms: for the operands as they
+ * are, and exchanged. */
+void cpu_product_prepare(const cpu_gemm *const gemms[2], uint32_t threads, cpu_dot *dot);
 /* c = a * b for every batch, c being dense. */
 void cpu_product_run(const cpu_run *run, const cpu_dot *dot, const char *a, const char *b, char *c);
 

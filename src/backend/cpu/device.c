@@ -7,6 +7,7 @@
 
 #include <assert.h>
 #include <stdio.h>
+#include <pthread.h>
 #include <stdlib.h>
 
 /* ---- memory ---- */
@@ -108,6 +109,8 @@ static shoal_status device_info(const shoal_host *host, uint32_t index, shoal_de
 extern const cpu_kernels cpu_kernels_base;
 #ifdef __x86_64__
 extern const cpu_kernels cpu_kernels_avx2, cpu_kernels_avx512;
+extern const cpu_grouped cpu_grouped_bytes_avx512_vnni, cpu_grouped_bytes_avx512_bf16,
+    cpu_grouped_bf16_avx512_bf16;
 #elif defined(__aarch64__)
 extern const cpu_kernels cpu_kernels_neon, cpu_kernels_neon_dot, cpu_kernels_neon_i8mm;
 #endif
@@ -115,11 +118,17 @@ extern const cpu_kernels cpu_kernels_neon, cpu_kernels_neon_dot, cpu_kernels_neo
 static const struct {
     const cpu_kernels *kernels;
     unsigned needs;
+    /* Of a set that is another but for some products: its name, and these. */
+    const char *name;
+    const cpu_grouped *bytes, *bfloats;
 } sets[] = {
     {&cpu_kernels_base, 0},
 #ifdef __x86_64__
     {&cpu_kernels_avx2, BASE_CPU_AVX2},
     {&cpu_kernels_avx512, BASE_CPU_AVX512},
+    {&cpu_kernels_avx512, BASE_CPU_VNNI, "avx512_vnni", &cpu_grouped_bytes_avx512_vnni, NULL},
+    {&cpu_kernels_avx512, BASE_CPU_BF16, "avx512_bf16", &cpu_grouped_bytes_avx512_bf16,
+     &cpu_grouped_bf16_avx512_bf16},
 #elif defined(__aarch64__)
     {&cpu_kernels_neon, 0},
     {&cpu_kernels_neon_dot, BASE_CPU_DOT},
@@ -127,12 +136,26 @@ static const struct {
 #endif
 };
 
+enum { N_SETS = sizeof sets / sizeof *sets };
+static cpu_kernels tables[N_SETS];
+static pthread_once_t tables_once = PTHREAD_ONCE_INIT;
+
+static void make_tables(void) {
+    for (size_t i = 0; i < N_SETS; i++) {
+        tables[i] = *sets[i].kernels;
+        if (sets[i].name) tables[i].name = sets[i].name;
+        if (sets[i].bytes) tables[i].bytes = sets[i].bytes;
+        if (sets[i].bfloats) tables[i].bfloats = sets[i].bfloats;
+    }
+}
+
 size_t cpu_kernel_sets(const cpu_kernels *out[CPU_MOST_SETS]) {
-    static_assert(sizeof sets / sizeof *sets <= CPU_MOST_SETS, "there is room for all");
+    static_assert((int)N_SETS <= (int)CPU_MOST_SETS, "there is room for all");
+    pthread_once(&tables_once, make_tables);
     unsigned has = base_cpu_features();
     size_t n = 0;
-    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
-        if ((sets[i].needs & has) == sets[i].needs) out[n++] = sets[i].kernels;
+    for (size_t i = 0; i < N_SETS; i++)
+        if ((sets[i].needs & has) == sets[i].needs) out[n++] = &tables[i];
     return n;
 }
 

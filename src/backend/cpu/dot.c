@@ -1,6 +1,7 @@
 /* dot_general. It is, per batch, the product of two matrices; operands whose axes do not form
  * strided matrices are copied first. What is multiplied how depends on the shape alone, so that the
- * same program gives the same bits: f32 and f64 by product.c, tiny ones and integers by a loop. */
+ * same program gives the same bits: floats and bytes by product.c, tiny ones and other integers by
+ * a loop. Of bytes that are only read as 32 bits, the bytes are multiplied. */
 #include "backend/cpu/cpu.h"
 
 enum {
@@ -34,6 +35,10 @@ static bool is_transposed(const cpu_matrix *x, int64_t rows) {
 /* ---- preparing ---- */
 
 static bool is_half(uint8_t dtype) { return dtype == SHOAL_F16 || dtype == SHOAL_BF16; }
+
+static bool is_byte(uint8_t dtype) { return dtype == SHOAL_I8 || dtype == SHOAL_U8; }
+
+static bool is_32(uint8_t dtype) { return dtype == SHOAL_I32 || dtype == SHOAL_U32; }
 
 bool cpu_dot_fits(const cpu_kernels *kernels, const shoal_graph *g, const shoal_node *node) {
     if (node->op != GRAPH_DOT_GENERAL) return false;
@@ -91,33 +96,116 @@ ref_dot cpu_dot_axes(const cpu_program *p, const shoal_node *node) {
     return ref_dot_of_views(p->g, node, (const int64_t *const[2]){views[0].from, views[1].from});
 }
 
-void cpu_dot_prepare(const cpu_kernels *kernels, const cpu_program *p, cpu_step *step) {
-    const shoal_node *node = step->node;
-    uint8_t dtype = p->g->values[node->first_output].type.dtype;
+/* ---- bytes that are read as 32 bits ---- */
+
+bool cpu_widens_bytes(const shoal_graph *g, const shoal_node *node) {
+    return node->op == GRAPH_CONVERT && is_byte(g->values[node->inputs[0]].type.dtype) &&
+           is_32(g->values[node->first_output].type.dtype);
+}
+
+/* The node that made an operand, if it lies where that put it. */
+static const shoal_node *maker_of(const cpu_program *p, uint32_t value) {
+    uint32_t maker = p->g->values[cpu_root_of(p, value)].node;
+    bool whole = maker != SHOAL_NO_NODE && !p->plan.values[value].index.start;
+    return whole ? &p->g->nodes[maker] : NULL;
+}
+
+bool cpu_dot_takes_bytes(const cpu_kernels *kernels, const cpu_program *p, const shoal_node *node) {
+    if (node->op != GRAPH_DOT_GENERAL || !kernels->bytes->exists) return false;
+    for (int side = 0; side < 2; side++) {
+        const shoal_node *maker = maker_of(p, node->inputs[side]);
+        if (!maker || !cpu_widens_bytes(p->g, maker)) return false;
+    }
     ref_dot axes = cpu_dot_axes(p, node);
-    bool floats = shoal_dtype_kind((shoal_dtype)dtype) == 'f';
+    return (double)axes.lhs_free.count * (double)axes.rhs_free.count *
+               (double)axes.contracting.count >
+           TINY;
+}
+
+/* The value that is read for one: bytes, if the node that widens them is left out. */
+static uint32_t source_of(const cpu_program *p, uint32_t value) {
+    const shoal_node *maker = maker_of(p, value);
+    if (!maker || !cpu_widens_bytes(p->g, maker)) return value;
+    uint32_t n = (uint32_t)(maker - p->g->nodes);
+    return p->packed[n] == n ? maker->inputs[0] : value;
+}
+
+shoal_status cpu_widen_run(const cpu_run *run, const cpu_step *step) {
+    const shoal_value *values = run->program->g->values;
+    const shoal_type *from = &values[step->reads[0]].type, *to = &values[step->writes[0]].type;
+    cpu_convert(run->device, run->device->kernels->convert[from->dtype][to->dtype],
+                run->at[step->reads[0]], 1, run->at[step->writes[0]], sizeof(int32_t),
+                base_type_count(to));
+    return SHOAL_OK;
+}
+
+/* ---- preparing a product ---- */
+
+/* The parts of a product by groups, for the operands as they are and exchanged; false: none. */
+static bool find_groups(const cpu_kernels *kernels, const uint8_t dtypes[2],
+                        const cpu_gemm *gemms[2]) {
+    const cpu_grouped *grouped = is_byte(dtypes[0]) ? kernels->bytes : kernels->bfloats;
+    bool left = dtypes[0] == SHOAL_U8, right = dtypes[1] == SHOAL_U8;
+    gemms[0] = &grouped->parts[left][right];
+    gemms[1] = &grouped->parts[right][left];
+    return grouped->exists && (is_byte(dtypes[0]) || dtypes[0] == SHOAL_BF16);
+}
+
+static void prepare_floats(const cpu_kernels *kernels, const cpu_program *p, const ref_dot *axes,
+                           uint8_t dtype, double work, cpu_dot *dot) {
+    set_matrix(&dot->lhs, &dot->batch, &axes->lhs_free, &axes->contracting, 0, false);
+    set_matrix(&dot->rhs, &dot->batch, &axes->contracting, &axes->rhs_free, 1, false);
+    if (is_half(dtype)) {
+        widen(kernels, &dot->lhs, &dot->batch, &axes->lhs_free, &axes->contracting, 0, dtype);
+        widen(kernels, &dot->rhs, &dot->batch, &axes->contracting, &axes->rhs_free, 1, dtype);
+        dot->narrow = kernels->convert[SHOAL_F32][dtype];
+    }
+    const cpu_gemm *gemm = kernels->gemm[dot->dtype == SHOAL_F32 ? CPU_F32 : CPU_F64];
+    if (work > TINY) cpu_product_prepare((const cpu_gemm *[]){gemm, gemm}, p->threads, dot);
+}
+
+shoal_status cpu_dot_prepare(const cpu_kernels *kernels, cpu_program *p, cpu_step *step) {
+    const shoal_node *node = step->node;
+    uint8_t dtype = p->g->values[node->first_output].type.dtype, from[2];
+    uint32_t *reads = base_arena_array(&p->arena, uint32_t, 2);
+    if (!reads) return SHOAL_NO_MEMORY;
+    for (int side = 0; side < 2; side++) {
+        reads[side] = source_of(p, node->inputs[side]);
+        from[side] = p->g->values[reads[side]].type.dtype;
+    }
+    ref_dot axes = cpu_dot_axes(p, node);
     cpu_dot *dot = &step->u.dot;
     *dot = (cpu_dot){.dtype = is_half(dtype) ? SHOAL_F32 : dtype,
                      .m = axes.lhs_free.count,
                      .n = axes.rhs_free.count,
                      .k = axes.contracting.count,
                      .batch = axes.batch};
+    dot->operand_dtype = dot->dtype;
+    step->reads = reads;
     step->run = cpu_dot_run;
-    if (!dot->m || !dot->n || !dot->k || !dot->batch.count) return;
-    set_matrix(&dot->lhs, &dot->batch, &axes.lhs_free, &axes.contracting, 0, !floats);
-    set_matrix(&dot->rhs, &dot->batch, &axes.contracting, &axes.rhs_free, 1, !floats);
-    if (is_half(dtype)) {
-        widen(kernels, &dot->lhs, &dot->batch, &axes.lhs_free, &axes.contracting, 0, dtype);
-        widen(kernels, &dot->rhs, &dot->batch, &axes.contracting, &axes.rhs_free, 1, dtype);
-        dot->narrow = kernels->convert[SHOAL_F32][dtype];
-    }
+    if (!dot->m || !dot->n || !dot->k || !dot->batch.count) return SHOAL_OK;
     double work = (double)dot->m * (double)dot->n * (double)dot->k;
-    if (floats && work > TINY) cpu_product_prepare(kernels, p->threads, dot);
+    bool is_vector = dot->m == 1 || dot->n == 1, is_narrowed = from[0] == dtype;
+    const cpu_gemm *gemms[2];
+    if (work > TINY && !(is_vector && is_narrowed) && find_groups(kernels, from, gemms)) {
+        dot->dtype = from[0] == SHOAL_BF16 ? SHOAL_F32 : SHOAL_I32;
+        dot->operand_dtype = from[0];
+        if (is_narrowed) dot->narrow = kernels->convert[dot->dtype][dtype];
+        set_matrix(&dot->lhs, &dot->batch, &axes.lhs_free, &axes.contracting, 0, true);
+        set_matrix(&dot->rhs, &dot->batch, &axes.contracting, &axes.rhs_free, 1, true);
+        cpu_product_prepare(gemms, p->threads, dot);
+    } else if (shoal_dtype_kind((shoal_dtype)dtype) == 'f') {
+        prepare_floats(kernels, p, &axes, dtype, work, dot);
+    } else {
+        set_matrix(&dot->lhs, &dot->batch, &axes.lhs_free, &axes.contracting, 0, true);
+        set_matrix(&dot->rhs, &dot->batch, &axes.contracting, &axes.rhs_free, 1, true);
+    }
     for (int side = 0; side < 2; side++) {
         cpu_matrix *x = side ? &dot->rhs : &dot->lhs;
-        size_t bytes = shoal_dtype_size((shoal_dtype)dtype);
+        size_t bytes = shoal_dtype_size((shoal_dtype)from[side]);
         x->scratch_bytes = (size_t)x->count * (bytes + (x->widen ? sizeof(float) : 0));
     }
+    return SHOAL_OK;
 }
 
 /* ---- running ---- */
@@ -187,20 +275,23 @@ shoal_status cpu_dot_run(const cpu_run *run, const cpu_step *step) {
              .c = run->at[node->first_output],
              .bytes = shoal_dtype_size((shoal_dtype)dot->dtype)};
     char *out = j.c;
+    const shoal_value *values = run->program->g->values;
     int64_t results = dot->batch.count * dot->m * dot->n;
     if (!results || !dot->k) {
-        memset(out, 0, (size_t)base_type_bytes(&run->program->g->values[node->first_output].type));
+        memset(out, 0, (size_t)base_type_bytes(&values[node->first_output].type));
         return SHOAL_OK;
     }
     if (dot->narrow) j.c = run->workspace + dot->wide;
-    size_t bytes = dot->narrow ? 2 : j.bytes;
-    j.a = cpu_matrix_ready(run, &dot->lhs, run->at[node->inputs[0]], bytes);
-    j.b = cpu_matrix_ready(run, &dot->rhs, run->at[node->inputs[1]], bytes);
+    size_t bytes = shoal_dtype_size((shoal_dtype)values[step->reads[0]].type.dtype);
+    j.a = cpu_matrix_ready(run, &dot->lhs, run->at[step->reads[0]], bytes);
+    j.b = cpu_matrix_ready(run, &dot->rhs, run->at[step->reads[1]], bytes);
     if (dot->blocks.gemm)
         cpu_product_run(run, dot, j.a, j.b, j.c);
     else
         cpu_parallel(run->device, dot->batch.count * dot->m, 1 + LOOPED / (dot->n * dot->k),
                      multiply_rows, &j);
-    if (dot->narrow) cpu_convert(run->device, dot->narrow, j.c, sizeof(float), out, 2, results);
+    if (dot->narrow)
+        cpu_convert(run->device, dot->narrow, j.c, sizeof(float), out,
+                    shoal_dtype_size((shoal_dtype)values[node->first_output].type.dtype), results);
     return SHOAL_OK;
 }

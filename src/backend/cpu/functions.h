@@ -70,12 +70,9 @@ void CPU_OF_SET(scale_rows)(float *x, int64_t rows, int64_t n, const float *fact
 void CPU_OF_SET(dot_rows)(const float *x, int64_t x_row, const float *y, int64_t y_row,
                           int64_t rows, int64_t n, float *out);
 
-/* Of bytes, where the processor has instructions for that (dots.c). */
-void CPU_OF_SET(matmul_bytes)(int64_t m, int64_t n, int64_t k, const void *a, const int64_t *as,
-                              const void *b, const int64_t *bs, void *c, int64_t c_stride);
-
 extern const cpu_maps CPU_OF_SET(float_maps), CPU_OF_SET(integer_maps), CPU_OF_SET(half_maps);
 extern const cpu_gemm CPU_OF_SET(gemm_f32), CPU_OF_SET(gemm_f64);
+extern const cpu_grouped CPU_OF_SET(grouped_bytes), CPU_OF_SET(grouped_bf16);
 extern const cpu_pools CPU_OF_SET(pools);
 extern const ref_random_kernels CPU_OF_SET(random);
 extern const cpu_taps CPU_OF_SET(taps_f32), CPU_OF_SET(taps_f64);

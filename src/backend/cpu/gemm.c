@@ -359,6 +359,8 @@ static void vector(int64_t n, int64_t k, const void *matrix, const int64_t *stri
 const cpu_gemm NAME(gemm) = {.rows = ROWS,
                              .panel = PANEL,
                              .slack = WIDTH,
+                             .group = 1,
+                             .unit = (int)sizeof(real),
                              .pack_a = pack_a,
                              .pack_b = pack_b,
                              .block = block,

@@ -178,17 +178,6 @@ MATMUL(matmul_16, uint16_t, uint32_t)
 MATMUL(matmul_32, uint32_t, uint32_t)
 MATMUL(matmul_64, uint64_t, uint64_t)
 
-#ifdef __ARM_FEATURE_DOTPROD
-/* For few rows, turning the bytes of the right operand is more than it saves. */
-static void matmul_bytes(int64_t m, int64_t n, int64_t k, const void *a, const int64_t *as,
-                         const void *b, const int64_t *bs, void *c, int64_t c_stride) {
-    cpu_matmul_kernel kernel = m < 4 ? matmul_8 : CPU_OF_SET(matmul_bytes);
-    kernel(m, n, k, a, as, b, bs, c, c_stride);
-}
-#else
-#define matmul_bytes matmul_8
-#endif
-
 static bool computes_long(cpu_map_kernel kernel) {
 #define XX(name) kernel == CPU_OF_SET(name) ||
     return CPU_FUNCTION_MAP(XX) false;
@@ -257,8 +246,8 @@ const cpu_kernels CPU_OF_SET(kernels) = {
     .maps = {&CPU_OF_SET(float_maps), &CPU_OF_SET(integer_maps), &CPU_OF_SET(half_maps)},
     .convert = CPU_OF_SET(converts),
     .fold = CPU_OF_SET(folds),
-    .matmul = {[SHOAL_I8] = matmul_bytes,
-               [SHOAL_U8] = matmul_bytes,
+    .matmul = {[SHOAL_I8] = matmul_8,
+               [SHOAL_U8] = matmul_8,
                [SHOAL_I16] = matmul_16,
                [SHOAL_U16] = matmul_16,
                [SHOAL_I32] = matmul_32,
@@ -268,6 +257,8 @@ const cpu_kernels CPU_OF_SET(kernels) = {
                [SHOAL_F32] = matmul_f32,
                [SHOAL_F64] = matmul_f64},
     .gemm = {&CPU_OF_SET(gemm_f32), &CPU_OF_SET(gemm_f64)},
+    .bytes = &CPU_OF_SET(grouped_bytes),
+    .bfloats = &CPU_OF_SET(grouped_bf16),
     .pools = &CPU_OF_SET(pools),
     .random = &CPU_OF_SET(random),
     .taps = {&CPU_OF_SET(taps_f32), &CPU_OF_SET(taps_f64)},

@@ -1,6 +1,7 @@
-/* Products of a few rows with quantised weights, which are multiplied as they are decoded: each
- * block is read once, and its numbers never go to memory. For many rows decoding once, into memory,
- * and the blocked product are faster. */
+/* Products whose operands are packed: bytes that are only widened to be multiplied (dot.c), and a
+ * few rows times quantised weights, which are multiplied as they are decoded: each block is read
+ * once, and its numbers never go to memory. For many rows decoding once, into memory, and the
+ * blocked product are faster. */
 #include "backend/cpu/cpu.h"
 
 enum { GRAIN = 1 << 16 }; /* multiplications that are worth a thread */
@@ -42,6 +43,78 @@ static bool is_packed(const cpu_kernels *kernels, const cpu_program *p, const sh
            (rows->count == 1 || row == k);
 }
 
+/* What widens an operand's bytes, seen through one transposition. */
+static const shoal_node *widener_of(const shoal_graph *g, uint32_t value) {
+    for (int i = 0; i < 2; i++) {
+        uint32_t maker = g->values[value].node;
+        if (maker == SHOAL_NO_NODE) return NULL;
+        const shoal_node *node = &g->nodes[maker];
+        if (cpu_widens_bytes(g, node)) return node;
+        if (node->op != GRAPH_TRANSPOSE) return NULL;
+        value = node->inputs[0];
+    }
+    return NULL;
+}
+
+void cpu_packed_choose(const cpu_kernels *kernels, const shoal_graph *g, fuse_choice *choices) {
+    if (!kernels->bytes->exists) return;
+    for (uint32_t n = 0; n < g->n_nodes; n++)
+        for (uint32_t k = 0; k < g->nodes[n].n_inputs && g->nodes[n].op == GRAPH_DOT_GENERAL; k++) {
+            const shoal_node *widener = widener_of(g, g->nodes[n].inputs[k]);
+            if (widener) choices[widener - g->nodes] = (fuse_choice){.role = FUSE_OWN};
+        }
+    /* What others read, too, is widened in their regions. */
+    for (uint32_t n = 0; n < g->n_nodes; n++) {
+        const shoal_node *node = &g->nodes[n];
+        if (node->op == GRAPH_DOT_GENERAL || node->op == GRAPH_TRANSPOSE) continue;
+        for (uint32_t k = 0; k < node->n_inputs; k++) {
+            uint32_t maker = g->values[node->inputs[k]].node;
+            if (maker != SHOAL_NO_NODE && cpu_widens_bytes(g, &g->nodes[maker]))
+                choices[maker].role = FUSE_MAP;
+        }
+    }
+}
+
+/* Leaves out what widens bytes for products alone, all of which take bytes on both sides. */
+static shoal_status find_bytes(const cpu_kernels *kernels, cpu_program *p,
+                               const uint32_t *readers) {
+    const shoal_graph *g = p->g;
+    uint32_t *claims = base_arena_array(&p->arena, uint32_t, g->n_values + (size_t)1);
+    bool *takes = base_arena_array(&p->arena, bool, g->n_nodes + (size_t)1);
+    bool *own = base_arena_array(&p->arena, bool, g->n_nodes + (size_t)1);
+    if (!claims || !takes || !own) return SHOAL_NO_MEMORY;
+    for (uint32_t s = 0; s < p->plan.n_steps; s++)
+        if (!p->plan.steps[s].kernel) own[p->plan.steps[s].node] = true;
+    for (uint32_t n = 0; n < g->n_nodes; n++) {
+        const shoal_node *node = &g->nodes[n];
+        takes[n] = cpu_dot_takes_bytes(kernels, p, node);
+        for (int side = 0; side < 2 && takes[n]; side++)
+            claims[cpu_root_of(p, node->inputs[side])]++;
+    }
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (uint32_t n = 0; n < g->n_nodes; n++) {
+            if (!takes[n]) continue;
+            uint32_t roots[2];
+            bool alone = true;
+            for (int side = 0; side < 2; side++) {
+                uint32_t root = roots[side] = cpu_root_of(p, g->nodes[n].inputs[side]);
+                alone = alone && claims[root] == readers[root] && own[g->values[root].node];
+            }
+            if (alone) continue;
+            takes[n] = false;
+            changed = true;
+            for (int side = 0; side < 2; side++) claims[roots[side]]--;
+        }
+    }
+    for (uint32_t n = 0; n < g->n_nodes; n++)
+        for (int side = 0; side < 2 && takes[n]; side++) {
+            uint32_t maker = g->values[cpu_root_of(p, g->nodes[n].inputs[side])].node;
+            p->packed[maker] = maker;
+        }
+    return SHOAL_OK;
+}
+
 shoal_status cpu_packed_find(const cpu_kernels *kernels, cpu_program *p) {
     const shoal_graph *g = p->g;
     uint32_t *readers = base_arena_array(&p->arena, uint32_t, g->n_values + (size_t)1);
@@ -49,6 +122,7 @@ shoal_status cpu_packed_find(const cpu_kernels *kernels, cpu_program *p) {
     if (!readers || !p->packed) return SHOAL_NO_MEMORY;
     count_readers(p, readers);
     for (uint32_t n = 0; n < g->n_nodes; n++) p->packed[n] = SHOAL_NO_NODE;
+    SHOAL_TRY(find_bytes(kernels, p, readers));
     for (uint32_t n = 0; n < g->n_nodes; n++) {
         const shoal_node *node = &g->nodes[n];
         if (!cpu_dot_fits(kernels, g, node)) continue;

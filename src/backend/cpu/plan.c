@@ -76,10 +76,12 @@ static shoal_status add_step(shoal_device *device, cpu_program *p, const shoal_n
         step->run = run_fill;
     } else if (node->op == GRAPH_RANDOM)
         step->run = run_random;
+    else if (cpu_widens_bytes(p->g, node))
+        step->run = cpu_widen_run;
     else if (node->op == GRAPH_IN_RANGE)
         step->run = cpu_in_range_run;
     else if (cpu_dot_fits(kernels, p->g, node))
-        cpu_dot_prepare(kernels, p, step);
+        return cpu_dot_prepare(kernels, p, step);
     else if (cpu_control_fits(node))
         return cpu_control_prepare(device, p, step);
     else if (cpu_convolve_fits(kernels, p->g, node))
@@ -209,6 +211,7 @@ static shoal_status add_steps(shoal_device *device, cpu_program *p) {
     }
     find_constants(p);
     for (uint32_t n = 0; n < g->n_nodes; n++) choices[n] = choose(device->kernels, g, &g->nodes[n]);
+    cpu_packed_choose(device->kernels, g, choices);
     shoal_status status = fuse_plan_make(g, choices, &limits, &p->arena, &p->plan);
     free(choices);
     if (!status) status = share_looked_at(p);

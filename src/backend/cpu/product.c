@@ -37,9 +37,22 @@ static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-static size_t element_bytes(const cpu_dot *dot) { return dot->dtype == SHOAL_F32 ? 4 : 8; }
+static size_t element_bytes(const cpu_dot *dot) {
+    return shoal_dtype_size((shoal_dtype)dot->operand_dtype);
+}
 
-static bool is_vector(const cpu_dot *dot) { return dot->m == 1 || dot->n == 1; }
+static size_t result_bytes(const cpu_dot *dot) { return shoal_dtype_size((shoal_dtype)dot->dtype); }
+
+/* Bytes of packed operands: of so many rows or columns, each of `depth` elements. */
+static int64_t packed_bytes(const cpu_gemm *gemm, int64_t lines, int64_t depth) {
+    return lines * (divide_up(depth, gemm->group) + gemm->before) * gemm->unit;
+}
+
+static bool is_grouped(const cpu_dot *dot) { return dot->blocks.gemm->group > 1; }
+
+static bool is_vector(const cpu_dot *dot) {
+    return (dot->m == 1 || dot->n == 1) && !is_grouped(dot);
+}
 
 static double work_of(const cpu_dot *dot) {
     return (double)dot->m * (double)dot->n * (double)dot->k * (double)dot->batch.count;
@@ -86,7 +99,7 @@ static bool is_crowded(int64_t row, int64_t k) {
 static bool lies_well(const cpu_dot *dot) {
     const cpu_blocks *b = &dot->blocks;
     int64_t row = b->rhs_strides[0] * (int64_t)element_bytes(dot);
-    if (b->rhs_strides[1] != 1 || b->n % b->gemm->panel) return false;
+    if (is_grouped(dot) || b->rhs_strides[1] != 1 || b->n % b->gemm->panel) return false;
     int64_t matrix = dot->k * row;
     bool narrow = b->gemm->rows <= NARROW && b->m > SEVERAL_ROWS;
     if (narrow && matrix <= NEAR && is_crowded(row, dot->k)) return false;
@@ -114,7 +127,7 @@ static void set_blocks(cpu_dot *dot, uint32_t threads) {
     int64_t wanted = threads > 1 && work_of(dot) >= SPLIT_MATRIX ? threads * PARTS_PER_THREAD : 1;
     wanted = divide_up(wanted, b->group);
     if (b->own_rhs) {
-        int64_t some = OWN / (b->depth * (int64_t)element_bytes(dot) * panel);
+        int64_t some = OWN / packed_bytes(b->gemm, panel, b->depth);
         int64_t panels = divide_up(b->n, panel), most = divide_up(panels, wanted);
         b->rows = b->m;
         b->columns =
@@ -131,29 +144,34 @@ static void set_blocks(cpu_dot *dot, uint32_t threads) {
     b->columns = divide_up(divide_up(b->width, panel), across) * panel;
 }
 
-void cpu_product_prepare(const cpu_kernels *kernels, uint32_t threads, cpu_dot *dot) {
+void cpu_product_prepare(const cpu_gemm *const gemms[2], uint32_t threads, cpu_dot *dot) {
     cpu_blocks *b = &dot->blocks;
     int64_t bytes = (int64_t)element_bytes(dot);
-    b->gemm = kernels->gemm[dot->dtype == SHOAL_F32 ? CPU_F32 : CPU_F64];
+    b->gemm = gemms[0];
     if (is_vector(dot)) return;
     set_operands(dot);
-    int64_t panel = b->gemm->panel, deep = divide_up(dot->k * bytes, DEPTH);
-    int64_t wide = divide_up(b->n * bytes, WIDTH);
-    b->depth = divide_up(dot->k, deep);
+    b->gemm = gemms[b->turned];
+    const cpu_gemm *gemm = b->gemm;
+    int64_t panel = gemm->panel, group = gemm->group;
+    int64_t deep = divide_up(dot->k * gemm->unit, DEPTH * group);
+    int64_t wide = divide_up(b->n * gemm->unit, WIDTH);
+    b->depth = divide_up(divide_up(dot->k, deep), group) * group;
     b->width = divide_up(divide_up(b->n, wide), panel) * panel;
     b->pack_rhs = !lies_well(dot);
     b->own_rhs = b->pack_rhs && b->m <= FEW_ROWS;
     if (b->own_rhs) b->width = b->n;
-    int64_t each = b->depth * b->width * bytes;
+    int64_t each = packed_bytes(gemm, b->width, b->depth);
     b->group = GROUP / each < 1 ? 1 : GROUP / each;
     if (b->own_rhs || b->group > dot->batch.count) b->group = dot->batch.count;
     set_blocks(dot, threads);
-    if (b->own_rhs) each = b->depth * b->columns * bytes;
+    if (b->own_rhs) each = packed_bytes(gemm, b->columns, b->depth);
     bool far = b->lhs_strides[1] * bytes >= PAGE / 2; /* its columns, when they are dense */
-    bool soon = far || b->gemm->rows <= NARROW;
-    b->pack_lhs = smaller(b->columns, b->n) >= (soon ? FEW_COLUMNS : PACKED_COLUMNS);
+    bool soon = far || gemm->rows <= NARROW;
+    b->pack_lhs =
+        is_grouped(dot) || smaller(b->columns, b->n) >= (soon ? FEW_COLUMNS : PACKED_COLUMNS);
     if (b->pack_rhs) b->rhs_each = (size_t)each;
-    if (b->pack_lhs) b->lhs_each = (size_t)((b->rows * b->depth + b->gemm->slack) * bytes);
+    if (b->pack_lhs)
+        b->lhs_each = (size_t)(packed_bytes(gemm, b->rows, b->depth) + gemm->slack * bytes);
     b->lhs_each = (b->lhs_each + CPU_ALIGN - 1) / CPU_ALIGN * CPU_ALIGN;
 }
 
@@ -164,7 +182,7 @@ typedef struct job {
     const cpu_dot *dot;
     const char *a, *b; /* left and right, as they are multiplied */
     char *c;
-    size_t bytes;
+    size_t bytes, result_bytes;
     int64_t batch, n_batches; /* of the group that is going on, */
     int64_t p, depth;         /* its part of k */
     int64_t j, width;         /* and of n */
@@ -184,7 +202,7 @@ static const char *rhs_of(const job *j, int64_t batch, int64_t column) {
 static char *packed_rhs(const job *j, int64_t batch, int64_t column) {
     const cpu_blocks *b = &j->dot->blocks;
     return j->run->workspace + b->rhs + (size_t)batch * b->rhs_each +
-           (size_t)(column * j->depth) * j->bytes;
+           (size_t)packed_bytes(b->gemm, column, j->depth);
 }
 
 /* Panels of the group's right operands, batch after batch. */
@@ -241,7 +259,7 @@ static void multiply_block(const job *j, uint32_t part, int64_t block, int64_t *
     }
     b->gemm->block(m, n, j->depth, lhs, b->pack_lhs ? NULL : b->lhs_strides, rhs,
                    b->pack_rhs ? panel : b->rhs_strides[0], b->pack_rhs ? panel * j->depth : panel,
-                   j->c + (size_t)c * j->bytes, b->out_strides, j->p > 0);
+                   j->c + (size_t)c * j->result_bytes, b->out_strides, j->p > 0);
 }
 
 static void multiply_blocks(void *context, uint32_t part, int64_t begin, int64_t end) {
@@ -295,7 +313,13 @@ static void multiply_slabs(void *context, uint32_t part, int64_t begin, int64_t 
 void cpu_product_run(const cpu_run *run, const cpu_dot *dot, const char *a, const char *b,
                      char *c) {
     const cpu_blocks *blocks = &dot->blocks;
-    job j = {.run = run, .dot = dot, .a = a, .b = b, .c = c, .bytes = element_bytes(dot)};
+    job j = {.run = run,
+             .dot = dot,
+             .a = a,
+             .b = b,
+             .c = c,
+             .bytes = element_bytes(dot),
+             .result_bytes = result_bytes(dot)};
     if (is_vector(dot)) {
         int64_t slabs = dot->batch.count * divide_up(dot->m * dot->n, SLAB);
         cpu_parallel(run->device, slabs, 1 + SPLIT_VECTOR / 2 / (SLAB * dot->k), multiply_slabs,

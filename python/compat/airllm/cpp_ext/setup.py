@@ -96,7 +96,7 @@ class TestCapabilities(Command):
         can_build = compiler() and has_headers()
         vectors = used.startswith("avx")
         rows = [("NEON", True, used)] if platform.machine() == "aarch64" else [
-            ("AVX2", vectors, ""), ("AVX-512", used == "avx512", ""), ("FMA", vectors, "")]
+            ("AVX2", vectors, ""), ("AVX-512", used.startswith("avx512"), ""), ("FMA", vectors, "")]
         rows += [("Threads", True, f"{kernels.get_num_threads()}, as OMP_NUM_THREADS says"),
                  ("C++ compiler", compiler(), compiler() or "apt-get install g++"),
                  ("Python headers", has_headers(), "" if has_headers() else "apt-get install python3-dev"),

@@ -273,7 +273,9 @@ struct level {
     const char *name, *shown;
     bool fma;
 };
-const level levels[] = {{"avx512", "AVX-512", true},
+const level levels[] = {{"avx512_bf16", "AVX-512", true},
+                        {"avx512_vnni", "AVX-512", true},
+                        {"avx512", "AVX-512", true},
                         {"avx2", "AVX2", true},
 #ifdef __aarch64__
                         {"neon_i8mm", "NEON", true},
