@@ -44,7 +44,7 @@ if [ "$some" = --some ]; then
 else
     check max max --suite unit
     check max-conformance max --suite conformance cpu_base cpu_neon cpu_neon_dot cpu_neon_i8mm
-    check a72 cortex-a72 --suite unit kernels gemm blocks convolve row attention region
+    check a72 cortex-a72 --suite unit kernels gemm grouped blocks convolve row attention region
     check a72-conformance cortex-a72 --suite conformance cpu
 fi
 

@@ -297,6 +297,7 @@ typedef struct cpu_blocks {
     bool pack_lhs, pack_rhs;
     bool own_rhs; /* each thread packs what it multiplies: bytes per thread on the right, too */
     size_t lhs, lhs_each, rhs, rhs_each; /* offsets in the workspace; bytes per thread, per batch */
+    size_t decoded, decoded_each;        /* and of a panel of a right operand that is coded */
 } cpu_blocks;
 
 typedef struct cpu_dot {
@@ -307,6 +308,11 @@ typedef struct cpu_dot {
     cpu_map_kernel narrow; /* NULL: no conversion */
     size_t wide;           /* offset of the result before it is narrowed */
     cpu_blocks blocks;     /* unless a loop of our own is taken */
+    /* Of an operand that is quantised blocks, row after row along k: what decodes them, and their
+     * values and bytes. It is the right one as it is multiplied. NULL: none. */
+    base_block_decode decode;
+    int64_t values, bytes;
+    bool turned; /* then: the left operand is */
 } cpu_dot;
 
 /* A convolution: a group's weights times the windows at its places, which are columns. An item is
@@ -574,8 +580,8 @@ shoal_status cpu_unpack_run(const cpu_run *run, const cpu_step *step) SHOAL_CHEC
 
 /* Has nodes that widen bytes for products alone as steps of their own. */
 void cpu_packed_choose(const cpu_kernels *kernels, const shoal_graph *g, fuse_choice *choices);
-/* Finds the products of a few rows with blocks, and of bytes, that nobody else reads, whose numbers
- * then never go to memory: program->packed. */
+/* Finds the products with blocks, and of bytes, that nobody else reads, whose numbers then never go
+ * to memory: program->packed. */
 shoal_status cpu_packed_find(const cpu_kernels *kernels, cpu_program *program);
 shoal_status cpu_packed_prepare(const cpu_kernels *kernels, cpu_program *program, cpu_step *step);
 shoal_status cpu_packed_run(const cpu_run *run, const cpu_step *step);
@@ -611,6 +617,9 @@ const char *cpu_matrix_ready(const cpu_run *run, const cpu_matrix *x, const char
                              size_t bytes);
 bool cpu_dot_fits(const cpu_kernels *kernels, const shoal_graph *g, const shoal_node *node);
 shoal_status cpu_dot_prepare(const cpu_kernels *kernels, cpu_program *program, cpu_step *step);
+/* A product whose operand number `side` is blocks; step->node is set. */
+void cpu_dot_prepare_decoded(const cpu_kernels *kernels, const cpu_program *p, int side,
+                             base_block_number format, cpu_step *step);
 shoal_status cpu_dot_run(const cpu_run *run, const cpu_step *step);
 /* Whether a node makes 32 bits of bytes, and a product may take the bytes of both operands. */
 bool cpu_widens_bytes(const shoal_graph *g, const shoal_node *node);

@@ -208,6 +208,32 @@ shoal_status cpu_dot_prepare(const cpu_kernels *kernels, cpu_program *p, cpu_ste
     return SHOAL_OK;
 }
 
+void cpu_dot_prepare_decoded(const cpu_kernels *kernels, const cpu_program *p, int side,
+                             base_block_number format, cpu_step *step) {
+    const shoal_block_format *f = shoal_block_format_at(format);
+    ref_dot axes = cpu_dot_axes(p, step->node);
+    cpu_dot *dot = &step->u.dot;
+    *dot = (cpu_dot){.dtype = SHOAL_F32,
+                     .operand_dtype = SHOAL_F32,
+                     .m = axes.lhs_free.count,
+                     .n = axes.rhs_free.count,
+                     .k = axes.contracting.count,
+                     .batch = axes.batch,
+                     .decode = kernels->blocks[format].decode,
+                     .values = f->values,
+                     .bytes = f->bytes,
+                     .turned = !side};
+    step->run = cpu_dot_run;
+    cpu_matrix *x = side ? &dot->lhs : &dot->rhs;
+    if (side)
+        set_matrix(x, &dot->batch, &axes.lhs_free, &axes.contracting, 0, false);
+    else
+        set_matrix(x, &dot->batch, &axes.contracting, &axes.rhs_free, 1, false);
+    x->scratch_bytes = (size_t)x->count * sizeof(float);
+    const cpu_gemm *gemm = kernels->gemm[CPU_F32];
+    cpu_product_prepare((const cpu_gemm *[]){gemm, gemm}, p->threads, dot);
+}
+
 /* ---- running ---- */
 
 typedef struct job {
@@ -282,9 +308,13 @@ shoal_status cpu_dot_run(const cpu_run *run, const cpu_step *step) {
         return SHOAL_OK;
     }
     if (dot->narrow) j.c = run->workspace + dot->wide;
-    size_t bytes = shoal_dtype_size((shoal_dtype)values[step->reads[0]].type.dtype);
-    j.a = cpu_matrix_ready(run, &dot->lhs, run->at[step->reads[0]], bytes);
-    j.b = cpu_matrix_ready(run, &dot->rhs, run->at[step->reads[1]], bytes);
+    const char *ready[2];
+    for (int side = 0; side < 2; side++)
+        ready[side] =
+            cpu_matrix_ready(run, side ? &dot->rhs : &dot->lhs, run->at[step->reads[side]],
+                             shoal_dtype_size((shoal_dtype)values[step->reads[side]].type.dtype));
+    j.a = ready[0];
+    j.b = ready[1];
     if (dot->blocks.gemm)
         cpu_product_run(run, dot, j.a, j.b, j.c);
     else

@@ -306,7 +306,7 @@ INLINE vec multiply(vec sums, group_vec left, group_vec right) {
 /* Rows of the left operand whose groups fill a vector, where instructions take one group of a
  * vector for all lanes; returns how many there were. */
 INLINE int multiply_lanes(const char *a, int rows, const group_vec *right, vec (*sums)[2]) {
-#ifdef __aarch64__
+#if defined(__ARM_FEATURE_DOTPROD) && !defined(CPU_STANDS_IN)
 #define LANE(lane)                                                                                 \
     for (int v = 0; v < 2; v++)                                                                    \
         sums[i + (lane)][v] =                                                                      \

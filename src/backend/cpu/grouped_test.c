@@ -81,7 +81,7 @@ static void check_block(const char *name, const cpu_gemm *gemm, const shoal_dtyp
 static void check_grouped(const char *name, const cpu_grouped *grouped, bool floats) {
     for (int64_t m = 1; grouped->exists && m <= MOST; m += m < 30 ? STRIDE : 19)
         for (int64_t n = 1; n <= MOST; n += n % 8 ? 7 : 8)
-            for (unsigned form = (unsigned)(m + n) % 3; form < (floats ? 16 : 64); form += 3) {
+            for (unsigned form = (unsigned)(m + n) % 7; form < (floats ? 16 : 64); form += 7) {
                 unsigned left = form / 16 & 1, right = form / 32;
                 const shoal_dtype dtypes[] = {floats ? SHOAL_BF16
                                               : left ? SHOAL_U8

@@ -1,10 +1,13 @@
-/* Products whose operands are packed: bytes that are only widened to be multiplied (dot.c), and a
- * few rows times quantised weights, which are multiplied as they are decoded: each block is read
- * once, and its numbers never go to memory. For many rows decoding once, into memory, and the
- * blocked product are faster. */
+/* Products whose operands are packed, and whose numbers never go to memory: bytes that are only
+ * widened to be multiplied (dot.c), and rows times quantised weights. Of a few rows these are
+ * multiplied as they are decoded, each block once; of many the blocked product decodes panels of
+ * them. */
 #include "backend/cpu/cpu.h"
 
-enum { GRAIN = 1 << 16 }; /* multiplications that are worth a thread */
+enum {
+    GRAIN = 1 << 16, /* multiplications that are worth a thread, */
+    LEAST = 1024
+}; /* and the blocked product */
 
 /* ---- finding ---- */
 
@@ -37,7 +40,8 @@ static bool is_packed(const cpu_kernels *kernels, const cpu_program *p, const sh
     const ref_axes *others = side ? &axes.lhs_free : &axes.rhs_free;
     int64_t row, column, k = axes.contracting.count;
     return axes.batch.count == 1 && rows->count * k == base_type_count(type) && k > 0 &&
-           others->count <= kernels->blocks[format].most_rows &&
+           (others->count <= kernels->blocks[format].most_rows ||
+            (rows->count > 1 && others->count * rows->count * k > LEAST)) &&
            cpu_axes_collapse(rows, side, &row) &&
            cpu_axes_collapse(&axes.contracting, side, &column) && column == 1 &&
            (rows->count == 1 || row == k);
@@ -148,6 +152,13 @@ shoal_status cpu_packed_prepare(const cpu_kernels *kernels, cpu_program *p, cpu_
     cpu_packed *packed = &step->u.packed;
     uint32_t *reads = base_arena_array(&p->arena, uint32_t, 2);
     if (!reads) return SHOAL_NO_MEMORY;
+    if (free->count > kernels->blocks[format].most_rows) {
+        reads[side] = p->g->nodes[decoder].inputs[0];
+        reads[!side] = node->inputs[!side];
+        step->reads = reads;
+        cpu_dot_prepare_decoded(kernels, p, side, format, step);
+        return SHOAL_OK;
+    }
     reads[0] = node->inputs[!side];
     reads[1] = p->g->nodes[decoder].inputs[0];
     step->reads = reads;

@@ -34,6 +34,7 @@ static shoal_status place_dot(const cpu_program *p, cpu_step *step, backend_part
     SHOAL_TRY(backend_take(parts, blocks->lhs_each * p->threads, 0, &blocks->lhs));
     size_t packed = blocks->own_rhs ? p->threads : (size_t)blocks->group;
     SHOAL_TRY(backend_take(parts, blocks->rhs_each * packed, 0, &blocks->rhs));
+    SHOAL_TRY(backend_take(parts, blocks->decoded_each * p->threads, 0, &blocks->decoded));
     size_t results = (size_t)base_type_count(&p->g->values[step->writes[0]].type);
     return dot->narrow ? backend_take(parts, results * shoal_dtype_size((shoal_dtype)dot->dtype), 0,
                                       &dot->wide)

@@ -2,8 +2,8 @@
  * operand are packed by all threads together; then blocks of rows and columns are multiplied, taken
  * by whichever thread is free. With few rows, for which packing is much of the work, a thread packs
  * the columns of its block itself, and they are still in its cache when it multiplies. Small right
- * operands that lie well are read where they are. A product with a vector reads the matrix once, as
- * it lies. */
+ * operands that lie well are read where they are; quantised ones are decoded panel by panel. A
+ * product with a vector reads the matrix once, as it lies. */
 #include "backend/cpu/cpu.h"
 
 #include <sched.h>
@@ -70,7 +70,7 @@ static void set_operands(cpu_dot *dot) {
     cpu_blocks *b = &dot->blocks;
     const cpu_matrix *l = &dot->lhs, *r = &dot->rhs;
     *b = (cpu_blocks){.gemm = b->gemm,
-                      .turned = is_better_turned(dot),
+                      .turned = dot->decode ? dot->turned : is_better_turned(dot),
                       .m = dot->m,
                       .n = dot->n,
                       .lhs_strides = {l->row_stride, l->column_stride},
@@ -99,7 +99,8 @@ static bool is_crowded(int64_t row, int64_t k) {
 static bool lies_well(const cpu_dot *dot) {
     const cpu_blocks *b = &dot->blocks;
     int64_t row = b->rhs_strides[0] * (int64_t)element_bytes(dot);
-    if (is_grouped(dot) || b->rhs_strides[1] != 1 || b->n % b->gemm->panel) return false;
+    if (is_grouped(dot) || dot->decode || b->rhs_strides[1] != 1 || b->n % b->gemm->panel)
+        return false;
     int64_t matrix = dot->k * row;
     bool narrow = b->gemm->rows <= NARROW && b->m > SEVERAL_ROWS;
     if (narrow && matrix <= NEAR && is_crowded(row, dot->k)) return false;
@@ -152,8 +153,9 @@ void cpu_product_prepare(const cpu_gemm *const gemms[2], uint32_t threads, cpu_d
     set_operands(dot);
     b->gemm = gemms[b->turned];
     const cpu_gemm *gemm = b->gemm;
-    int64_t panel = gemm->panel, group = gemm->group;
-    int64_t deep = divide_up(dot->k * gemm->unit, DEPTH * group);
+    /* Parts of k are whole groups, or blocks. */
+    int64_t panel = gemm->panel, group = dot->decode ? dot->values : gemm->group;
+    int64_t deep = divide_up(dot->k * gemm->unit, DEPTH * gemm->group);
     int64_t wide = divide_up(b->n * gemm->unit, WIDTH);
     b->depth = divide_up(divide_up(dot->k, deep), group) * group;
     b->width = divide_up(divide_up(b->n, wide), panel) * panel;
@@ -170,6 +172,7 @@ void cpu_product_prepare(const cpu_gemm *const gemms[2], uint32_t threads, cpu_d
     b->pack_lhs =
         is_grouped(dot) || smaller(b->columns, b->n) >= (soon ? FEW_COLUMNS : PACKED_COLUMNS);
     if (b->pack_rhs) b->rhs_each = (size_t)each;
+    if (dot->decode) b->decoded_each = (size_t)(panel * b->depth * bytes);
     if (b->pack_lhs)
         b->lhs_each = (size_t)(packed_bytes(gemm, b->rows, b->depth) + gemm->slack * bytes);
     b->lhs_each = (b->lhs_each + CPU_ALIGN - 1) / CPU_ALIGN * CPU_ALIGN;
@@ -205,25 +208,46 @@ static char *packed_rhs(const job *j, int64_t batch, int64_t column) {
            (size_t)packed_bytes(b->gemm, column, j->depth);
 }
 
+/* n columns of a right operand. */
+static void pack_columns(const job *j, uint32_t part, int64_t batch, int64_t column, int64_t n,
+                         char *to) {
+    const cpu_dot *dot = j->dot;
+    const cpu_blocks *b = &dot->blocks;
+    const cpu_gemm *gemm = b->gemm;
+    if (!dot->decode) {
+        gemm->pack_b(j->depth, n, rhs_of(j, batch, column), b->rhs_strides, to);
+        return;
+    }
+    int64_t row = dot->k / dot->values * dot->bytes, blocks = j->depth / dot->values;
+    float *decoded = (float *)(j->run->workspace + b->decoded + part * b->decoded_each);
+    for (int64_t first = 0; first < n; first += gemm->panel) {
+        int64_t some = smaller(n - first, gemm->panel);
+        const char *from = j->b + (j->j + column + first) * row + j->p / dot->values * dot->bytes;
+        for (int64_t i = 0; i < some; i++)
+            dot->decode((const uint8_t *)from + i * row, decoded + i * j->depth, (size_t)blocks);
+        gemm->pack_b(j->depth, some, decoded, (const int64_t[]){1, j->depth},
+                     to + packed_bytes(gemm, first, j->depth));
+    }
+}
+
 /* Panels of the group's right operands, batch after batch. */
-static void pack_range(const job *j, int64_t begin, int64_t end) {
+static void pack_range(const job *j, uint32_t part, int64_t begin, int64_t end) {
     const cpu_gemm *gemm = j->dot->blocks.gemm;
     int64_t panels = divide_up(j->width, gemm->panel);
     for (int64_t some; begin < end; begin += some) {
         int64_t batch = begin / panels, first = begin % panels;
         some = smaller(panels - first, end - begin);
         int64_t column = first * gemm->panel, n = smaller(some * gemm->panel, j->width - column);
-        gemm->pack_b(j->depth, n, rhs_of(j, batch, column), j->dot->blocks.rhs_strides,
-                     packed_rhs(j, batch, column));
+        pack_columns(j, part, batch, column, n, packed_rhs(j, batch, column));
     }
 }
 
 /* Packs with the other threads until all is packed. */
-static void pack_panels(job *j) {
+static void pack_panels(job *j, uint32_t part) {
     int64_t begin;
     while ((begin = atomic_fetch_add(&j->next_panel, j->some)) < j->panels) {
         int64_t end = smaller(begin + j->some, j->panels);
-        pack_range(j, begin, end);
+        pack_range(j, part, begin, end);
         atomic_fetch_add(&j->packed, end - begin);
     }
     while (atomic_load(&j->packed) < j->panels) sched_yield();
@@ -250,12 +274,13 @@ static void multiply_block(const job *j, uint32_t part, int64_t block, int64_t *
         *packed = block / j->across;
         lhs = to;
     }
-    const char *rhs =
-        b->pack_rhs && !b->own_rhs ? packed_rhs(j, batch, column) : rhs_of(j, batch, column);
+    const char *rhs;
     if (b->own_rhs) {
         char *to = j->run->workspace + b->rhs + part * b->rhs_each;
-        b->gemm->pack_b(j->depth, n, rhs, b->rhs_strides, to);
+        pack_columns(j, part, batch, column, n, to);
         rhs = to;
+    } else {
+        rhs = b->pack_rhs ? packed_rhs(j, batch, column) : rhs_of(j, batch, column);
     }
     b->gemm->block(m, n, j->depth, lhs, b->pack_lhs ? NULL : b->lhs_strides, rhs,
                    b->pack_rhs ? panel : b->rhs_strides[0], b->pack_rhs ? panel * j->depth : panel,
@@ -265,7 +290,7 @@ static void multiply_block(const job *j, uint32_t part, int64_t block, int64_t *
 static void multiply_blocks(void *context, uint32_t part, int64_t begin, int64_t end) {
     job *j = context;
     int64_t blocks = j->n_batches * j->down * j->across, block, packed = -1;
-    pack_panels(j);
+    pack_panels(j, part);
     while ((block = atomic_fetch_add(&j->next, 1)) < blocks)
         multiply_block(j, part, block, &packed);
 }
