@@ -1,7 +1,8 @@
 /* Numbers of quantised blocks, whole vectors of them, compiled once per instruction set: decoded to
  * memory, with the bits of base/block.c, or multiplied where they are made. What a block shares out
  * is applied to each number before the product, so that scales that are infinite or no numbers do
- * what they do to decoded ones. */
+ * what they do to decoded ones. Where integers are faster than that, a row of x is multiplied as
+ * integers, and what a block shares out comes last. */
 #include "backend/cpu/vectors.h"
 
 #ifdef __AVX2__
@@ -241,16 +242,310 @@ INLINE void dot(part_of *part, int values, int bytes, const cpu_block_product *p
     }
 }
 
+/* ---- multiplying integers ---- */
+
+/* A part of x is made a power of two, its scale, times integers of 21 bits in three digits, so that
+ * a number is off by at most 2^-20 of the part's largest. Products with q are summed without a
+ * rounding, and only their sum meets what the block shares out. Where that is infinite or no
+ * number, the result is no finite number either, and is made again from decoded ones. */
+#if defined(__AVX2__) && !defined(__AVX512F__)
+#define INTEGERS 1
+enum { DIGITS = 3, DIGIT = 7, LARGEST = 20 /* bits, without the sign */, GROUP = 8 /* parts */ };
+enum { SMALL = -60, LARGE = 60 }; /* exponents of x whose products with any block are normal */
+enum { AHEAD = 2048, LINE = 64 }; /* w is asked for so many bytes early, by lines of the cache */
+
+typedef uint8_t octets __attribute__((vector_size(BYTES)));
+
+/* The digits of a part's integers, the lowest first, each from -64 to 64; and the sums of four
+ * integers each, times the format's zero. */
+typedef struct digits {
+    int8_t of[DIGITS][PART];
+    ints zeros;
+} digits;
+typedef struct group {
+    digits parts[GROUP];
+    float scales[GROUP], sums[GROUP]; /* sums of the numbers */
+} group;
+
+/* How a format is multiplied: value i of a part is each * (q - zero) - less. */
+typedef struct factors {
+    vec each, second, less; /* of each part; `each` and `second` of halves of parts where so */
+} factors;
+typedef struct layout {
+    octets (*octets)(const uint8_t *blocks, int part);
+    factors (*factors)(const uint8_t *blocks, int parts);
+    int zero;    /* 0 where `less` accounts for it */
+    bool less;   /* is not 0 */
+    bool halves; /* of parts have factors; `each` has those of the first four parts, all first
+                  * halves before the second ones, and `second` those of the other parts */
+    bool high_halves, odd_parts; /* where octets are 16 q, which saves shifting */
+    int64_t most;                /* rows of x for which this is faster */
+} layout;
+
+INLINE octets octets_at(const uint8_t *from) {
+    return (octets)_mm256_loadu_si256((const __m256i *)from);
+}
+
+/* 16 bytes: their low bits, and then their high ones, which stay where they are. */
+INLINE octets nibbles_at(const uint8_t *from) {
+    const octets bits = (octets)_mm256_set_m128i(_mm_set1_epi8((char)0xf0), _mm_set1_epi8(0x0f));
+    return (octets)_mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)from)) & bits;
+}
+
+INLINE octets shifted(octets x, int right) {
+    ints y = (ints)x; /* each octet gets bits of its neighbours, which are masked */
+    return (octets)(right > 0 ? y >> right : y << -right);
+}
+
+INLINE vec same_half(const uint8_t *from) {
+    uint16_t half;
+    memcpy(&half, from, sizeof half);
+    return (vec)_mm256_cvtph_ps(_mm_set1_epi16((short)half));
+}
+
+INLINE uint64_t four_halves_at(const uint8_t *from, int apart, int count) {
+    uint64_t bits = 0;
+#pragma GCC unroll 4
+    for (int i = 0; i < count; i++) {
+        uint16_t half;
+        memcpy(&half, from + i * apart, sizeof half);
+        bits |= (uint64_t)half << i * 16;
+    }
+    return bits;
+}
+
+/* Missing ones are zero. */
+INLINE vec halves_at(const uint8_t *from, int apart, int count) {
+    uint64_t low = four_halves_at(from, apart, count < 4 ? count : 4);
+    uint64_t high = four_halves_at(from + 4 * apart, apart, count - 4);
+    __asm__("" : "+r"(low), "+r"(high)); /* else gathered in vectors, whose units are short */
+    return (vec)_mm256_cvtph_ps(_mm_set_epi64x((long long)high, (long long)low));
+}
+
+INLINE vec octet_numbers(uint64_t x) {
+    return numbers((ints)_mm256_cvtepu8_epi32(_mm_cvtsi64_si128((long long)x)));
+}
+
+INLINE octets octets_q8_0(const uint8_t *w, int part) { return octets_at(w + part * 34 + 2) ^ 128; }
+
+INLINE factors factors_q8_0(const uint8_t *w, int parts) {
+    return (factors){.each = halves_at(w, 34, parts)};
+}
+
+INLINE octets octets_q4_0(const uint8_t *w, int part) { return nibbles_at(w + part * 18 + 2); }
+
+INLINE factors factors_q4_0(const uint8_t *w, int parts) {
+    vec d = halves_at(w, 18, parts);
+    return (factors){.each = d, .less = 8 * d};
+}
+
+INLINE octets octets_q4_1(const uint8_t *w, int part) { return nibbles_at(w + part * 20 + 4); }
+
+INLINE factors factors_q4_1(const uint8_t *w, int parts) {
+    return (factors){.each = halves_at(w, 20, parts), .less = -halves_at(w + 2, 20, parts)};
+}
+
+INLINE octets octets_q4_k(const uint8_t *w, int part) {
+    return octets_at(w + 16 + part / 2 * PART) & (uint8_t)(part % 2 ? 0xf0 : 0x0f);
+}
+
+INLINE factors factors_q4_k(const uint8_t *w, int parts) {
+    uint32_t s[3];
+    memcpy(s, w + 4, sizeof s);
+    uint64_t low = 0x3f3f3f3f, nibbles = 0x0f0f0f0f, high = 0x30303030;
+    uint64_t scales = (s[0] & low) | ((s[2] & nibbles) | (s[0] >> 2 & high)) << 32;
+    uint64_t minima = (s[1] & low) | ((s[2] >> 4 & nibbles) | (s[1] >> 2 & high)) << 32;
+    return (factors){.each = same_half(w) * octet_numbers(scales),
+                     .less = same_half(w + 2) * octet_numbers(minima)};
+}
+
+INLINE octets octets_q6_k(const uint8_t *w, int part) {
+    octets low = octets_at(w + part / 4 * 64 + part % 2 * PART);
+    octets high = octets_at(w + 128 + part / 4 * PART);
+    return (shifted(low, part % 4 / 2 * 4) & 15) | (shifted(high, part % 4 * 2 - 4) & 48);
+}
+
+INLINE factors factors_q6_k(const uint8_t *w, int parts) {
+    const __m128i order = _mm_setr_epi8(0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15);
+    __m128i s = _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(w + 192)), order);
+    vec d = same_half(w + 208);
+    return (factors){.each = d * numbers((ints)_mm256_cvtepi8_epi32(s)),
+                     .second = d * numbers((ints)_mm256_cvtepi8_epi32(_mm_srli_si128(s, 8)))};
+}
+
+static const layout layout_q8_0 = {octets_q8_0, factors_q8_0, .zero = 128, .most = 1};
+static const layout layout_q4_0 = {octets_q4_0, factors_q4_0, .less = true, .high_halves = true,
+                                   .most = 2};
+static const layout layout_q4_1 = {octets_q4_1, factors_q4_1, .less = true, .high_halves = true,
+                                   .most = 2};
+static const layout layout_q4_k = {octets_q4_k, factors_q4_k, .less = true, .odd_parts = true,
+                                   .most = 3};
+static const layout layout_q6_k = {octets_q6_k, factors_q6_k, .zero = 32, .halves = true,
+                                   .most = 3};
+
+/* Number `part` of 0..3 of each half, all over it. */
+INLINE vec spread(vec x, int part) {
+    __m256 v = (__m256)x;
+    return (vec)(part == 0   ? _mm256_permute_ps(v, 0x00)
+                 : part == 1 ? _mm256_permute_ps(v, 0x55)
+                 : part == 2 ? _mm256_permute_ps(v, 0xaa)
+                             : _mm256_permute_ps(v, 0xff));
+}
+
+/* Sums of four products each. Pairs stay below 2^15, and all of it below 2^31: octets of 255 times
+ * digits of 64. */
+INLINE ints integers_times(octets q, const digits *x) {
+    ints sum = {0};
+    for (int i = 0; i < DIGITS; i++) {
+        __m256i pairs =
+            _mm256_maddubs_epi16((__m256i)q, _mm256_load_si256((const __m256i *)x->of[i]));
+        sum += (ints)_mm256_madd_epi16(pairs, _mm256_set1_epi16((short)(1 << i * DIGIT)));
+    }
+    return sum;
+}
+
+typedef struct row_sums {
+    vec even, odd, less; /* of parts */
+} row_sums;
+
+INLINE void group_times(const layout *f, int parts, const uint8_t *w, const group *x,
+                        row_sums *sums) {
+    factors of = f->factors(w, parts);
+    float each[GROUP];
+    vec even = {0}, odd = {0};
+    if (f->halves) {
+        of.each *= (vec)_mm256_broadcast_ps((const __m128 *)x->scales);
+        of.second *= (vec)_mm256_broadcast_ps((const __m128 *)x->scales + 1);
+    } else {
+        store(each, of.each * load(x->scales));
+        __asm__("" : "+m"(each)); /* loads spread what shuffles would, whose units are short */
+    }
+    if (f->less) sums->less = multiply_add(of.less, load(x->sums), sums->less);
+#pragma GCC unroll 8
+    for (int i = 0; i < parts; i++) {
+        ints sum = integers_times(f->octets(w, i), &x->parts[i]);
+        if (f->zero) sum -= x->parts[i].zeros;
+        vec factor = f->halves ? spread(i < 4 ? of.each : of.second, i % 4)
+                               : (vec)_mm256_broadcast_ss(&each[i]);
+        if (i % 2)
+            odd = multiply_add(numbers(sum), factor, odd);
+        else
+            even = multiply_add(numbers(sum), factor, even);
+    }
+    sums->even += even;
+    sums->odd += odd;
+}
+
+/* One row of w, one of x. */
+INLINE float row_times(const layout *f, int values, int bytes, int64_t blocks, const uint8_t *w,
+                       const group *x) {
+    const int step = bytes * (GROUP * PART / values);
+    int64_t parts = blocks * values / PART;
+    row_sums sums = {{0}, {0}, {0}};
+    for (; parts >= GROUP; parts -= GROUP, w += step, x++) {
+        for (int at = 0; at < step; at += LINE) __builtin_prefetch(w + AHEAD + at);
+        group_times(f, GROUP, w, x, &sums);
+    }
+    if (values == PART && parts) group_times(f, (int)parts, w, x, &sums);
+    const vec high = {1, 1, 1, 1, 0.0625f, 0.0625f, 0.0625f, 0.0625f};
+    vec sum = f->odd_parts ? sums.even + sums.odd * 0.0625f : sums.even + sums.odd;
+    return sum_of((f->high_halves ? sum * high : sum) - sums.less);
+}
+
+INLINE void dot_prepared(const layout *f, part_of *part, int values, int bytes,
+                         const cpu_block_product *p) {
+    int64_t groups = (p->blocks * values + GROUP * PART - 1) / (GROUP * PART);
+    for (int64_t i = 0; i < p->n; i++)
+        for (int64_t j = 0; j < p->m; j++) {
+            const uint8_t *w = p->w + i * p->blocks * bytes;
+            float *y = p->y + j * p->y_strides[0] + i * p->y_strides[1];
+            *y = row_times(f, values, bytes, p->blocks, w, (const group *)p->prepared + j * groups);
+            if ((bits_of(*y) & 0x7f800000) == 0x7f800000)
+                rows_times(part, values, bytes, 1, 1, p, w, p->x + j * p->x_row, y);
+        }
+}
+
+INLINE bool prepare_part(const float *x, int zero, digits *to, float *scale, float *sum) {
+    ints most = {0};
+    for (int c = 0; c < VECTORS; c++) {
+        ints bits = (ints)load(x + c * WIDTH) & 0x7fffffff, more = bits > most;
+        most = (bits & more) | (most & ~more);
+    }
+    int32_t largest = 0;
+    for (int i = 0; i < WIDTH; i++) largest = most[i] > largest ? most[i] : largest;
+    int exponent = largest ? (largest >> 23) - 127 : 0;
+    if (exponent < SMALL || exponent > LARGE) return false;
+    float up = float_of((uint32_t)(127 + LARGEST - 1 - exponent) << 23);
+    int32_t all[PART], total = 0;
+    for (int c = 0; c < VECTORS; c++) { /* rounded where the last bit of the sum is 1 */
+        vec y = load(x + c * WIDTH) * up + 0x1.8p23f;
+        ints whole = (ints)y - (ints)((vec){0} + 0x1.8p23f);
+        memcpy(all + c * WIDTH, &whole, sizeof whole);
+    }
+    for (int i = 0; i < WIDTH; i++) {
+        int32_t sum_of_four = all[4 * i] + all[4 * i + 1] + all[4 * i + 2] + all[4 * i + 3];
+        to->zeros[i] = sum_of_four * zero;
+        total += sum_of_four;
+    }
+    for (int i = 0; i < PART; i++) {
+        int32_t rest = all[i] + (1 << (DIGIT - 1)), higher = rest >> DIGIT;
+        to->of[0][i] = (int8_t)(all[i] - higher * (1 << DIGIT));
+        rest = higher + (1 << (DIGIT - 1));
+        to->of[1][i] = (int8_t)(higher - (rest >> DIGIT) * (1 << DIGIT));
+        to->of[2][i] = (int8_t)(rest >> DIGIT);
+    }
+    *scale = float_of((uint32_t)(127 - LARGEST + 1 + exponent) << 23);
+    *sum = *scale * (float)total;
+    return true;
+}
+
+INLINE bool prepare(const layout *f, int values, const cpu_block_product *p, void *to) {
+    int64_t parts = p->blocks * values / PART;
+    group *x = to;
+    for (int64_t j = 0; j < p->m; j++)
+        for (int64_t i = 0; i < parts; x++)
+            for (int at = 0; at < GROUP; at++, i++)
+                if (i >= parts)
+                    x->scales[at] = x->sums[at] = 0;
+                else if (!prepare_part(p->x + j * p->x_row + i * PART, f->zero, &x->parts[at],
+                                       &x->scales[at], &x->sums[at]))
+                    return false;
+    return true;
+}
+#endif
+
+#ifdef INTEGERS
+#define XX(NAME, name, number, values, bytes, fields)                                              \
+    static void dot_##name(const cpu_block_product *p) {                                           \
+        if (p->prepared)                                                                           \
+            dot_prepared(&layout_##name, part_##name, values, bytes, p);                           \
+        else                                                                                       \
+            dot(part_##name, values, bytes, p);                                                    \
+    }                                                                                              \
+    static bool prepare_##name(const cpu_block_product *p, void *to) {                             \
+        return prepare(&layout_##name, values, p, to);                                             \
+    }
+#else
+#define XX(NAME, name, number, values, bytes, fields)                                              \
+    static void dot_##name(const cpu_block_product *p) { dot(part_##name, values, bytes, p); }
+#endif
+BASE_BLOCK_MAP(XX)
+#undef XX
+
 #define XX(NAME, name, number, values, bytes, fields)                                              \
     static void decode_##name(const uint8_t *from, float *to, size_t blocks) {                     \
         decode(part_##name, values, bytes, from, to, blocks);                                      \
-    }                                                                                              \
-    static void dot_##name(const cpu_block_product *p) { dot(part_##name, values, bytes, p); }
+    }
 BASE_BLOCK_MAP(XX)
 #undef XX
 
 const cpu_block_kernel CPU_OF_SET(blocks)[BASE_BLOCK_COUNT] = {
-#define XX(NAME, name, ...) {decode_##name, dot_##name, MOST_ROWS},
+#ifdef INTEGERS
+#define XX(NAME, name, ...)                                                                        \
+    {decode_##name, dot_##name, MOST_ROWS, prepare_##name, layout_##name.most, sizeof(group)},
+#else
+#define XX(NAME, name, ...) {decode_##name, dot_##name, .most_rows = MOST_ROWS},
+#endif
     BASE_BLOCK_MAP(XX)
 #undef XX
 };

@@ -47,50 +47,148 @@ static void test_decode(void **state) {
     }
 }
 
-/* m rows of x, further apart than they are long; results by row or by column. */
+/* A number that is put into one block of the middle row of w, as its scale or what is like one, or
+ * into the rows of x. */
+typedef struct spoil {
+    const char *name;
+    int64_t block, x; /* -1: none */
+    int field;        /* the first half of a block, or the second one where it has two */
+    uint16_t half;
+    float value;
+} spoil;
+static const spoil whole = {.name = "all", .block = -1, .x = -1};
+
+static void spoil_half(const shoal_block_format *f, uint8_t *block, int field, uint16_t half) {
+    bool last = !strcmp(f->name, "q6_k"), two = f->bytes == 20 || f->bytes == 144;
+    memcpy(block + (last ? 208 : two ? 2 * field : 0), &half, sizeof half);
+}
+
+/* m rows of x, further apart than they are long; results by row or by column. Rows are prepared
+ * where `prepares`, or else multiplied as they are. */
 static void check_product(const cpu_kernels *table, uint32_t format, int64_t m, int64_t n,
-                          bool turned) {
+                          int64_t blocks, bool turned, bool prepares, const spoil *s) {
     const shoal_block_format *f = shoal_block_format_at(format);
-    int64_t k = BLOCKS * (int64_t)f->values, x_row = k + 5;
-    uint8_t *w = make_blocks(f, (size_t)n * BLOCKS, true);
+    const cpu_block_kernel *kernel = &table->blocks[format];
+    int64_t k = blocks * (int64_t)f->values, x_row = k + 5;
+    uint8_t *w = make_blocks(f, (size_t)(n * blocks), true);
     float *numbers = malloc((size_t)(n * k) * sizeof *numbers);
     float *x = malloc((size_t)(m * x_row) * sizeof *x), y[MOST_X * ROWS + 1];
-    base_block_decoder((base_block_number)format)(w, numbers, (size_t)n * BLOCKS);
+    size_t room = (size_t)(m * ((k + CPU_PREPARED - 1) / CPU_PREPARED)) * kernel->prepared;
+    void *prepared = aligned_alloc(CPU_ALIGN, room + CPU_ALIGN);
+    assert_non_null(prepared);
+    if (s->block >= 0)
+        spoil_half(f, w + (size_t)(n / 2 * blocks + s->block) * f->bytes, s->field, s->half);
+    base_block_decoder((base_block_number)format)(w, numbers, (size_t)(n * blocks));
     for (int64_t i = 0; i < m * x_row; i++) x[i] = (float)(rand() % 2001 - 1000) / 1000;
+    for (int64_t j = 0; s->x >= 0 && j < m; j++) x[j * x_row + s->x % k] = s->value;
     for (int64_t i = 0; i < m * n + 1; i++) y[i] = NAN;
-    const cpu_block_product p = {.w = w,
-                                 .x = x,
-                                 .y = y,
-                                 .m = m,
-                                 .n = n,
-                                 .blocks = BLOCKS,
-                                 .x_row = x_row,
-                                 .y_strides = {turned ? 1 : n, turned ? m : 1}};
-    table->blocks[format].dot(&p);
+    cpu_block_product p = {.w = w,
+                           .x = x,
+                           .y = y,
+                           .m = m,
+                           .n = n,
+                           .blocks = blocks,
+                           .x_row = x_row,
+                           .y_strides = {turned ? 1 : n, turned ? m : 1}};
+    if (prepares && kernel->prepare(&p, prepared)) p.prepared = prepared;
+    if (prepares && isfinite(s->value)) assert_non_null(p.prepared);
+    kernel->dot(&p);
     for (int64_t j = 0; j < m; j++)
         for (int64_t i = 0; i < n; i++) {
-            double sum = 0, size = 0;
+            double sum = 0, size = 0, off = 0;
             for (int64_t a = 0; a < k; a++) {
-                double each = (double)x[j * x_row + a] * (double)numbers[i * k + a];
+                double number = (double)numbers[i * k + a];
+                double each = (double)x[j * x_row + a] * number;
                 sum += each;
                 size += fabs(each);
+                /* Numbers beside a large one are only as exact as that is. */
+                if (s->x >= 0 && a / 32 == s->x % k / 32)
+                    off += fabs(number * (double)s->value) * 0x1p-20;
             }
             double is = (double)y[j * p.y_strides[0] + i * p.y_strides[1]];
-            if (!(fabs(is - sum) <= 2e-6 * size)) /* float32: 2^-24 sqrt(768), and some room */
-                fail_msg("%s, %s, %lld x %lld: [%lld, %lld] is %g, not %g", table->name, f->name,
-                         (long long)m, (long long)n, (long long)j, (long long)i, is, sum);
+            bool good = isnan(sum)   ? isnan(is)
+                        : isinf(sum) ? is == sum
+                                     /* float32: 2^-24 sqrt(768), and some room */
+                                     : fabs(is - sum) <= 2e-6 * size + off;
+            if (!good)
+                fail_msg("%s, %s, %lld x %lld, %s: [%lld, %lld] is %g, not %g", table->name,
+                         f->name, (long long)m, (long long)n, s->name, (long long)j, (long long)i,
+                         is, sum);
         }
     assert_true(isnan(y[m * n]));
+    free(prepared);
     free(w);
     free(numbers);
     free(x);
 }
 
-static void test_products(void **state) {
+/* What a set has: rows as they are, and where it prepares some, both. */
+static void check_products(int64_t m, int64_t n, int64_t blocks, bool turned, const spoil *s) {
     for (int t = 0; t < n_tables; t++)
         for (uint32_t k = 0; k < BASE_BLOCK_COUNT; k++)
-            for (int64_t m = 1; m <= MOST_X; m++)
-                for (int64_t n = 1; n <= ROWS; n++) check_product(tables[t], k, m, n, n % 2);
+            for (int prepares = 0; prepares <= !!tables[t]->blocks[k].prepare; prepares++)
+                check_product(tables[t], k, m, n, blocks, turned, prepares, s);
+}
+
+static void test_products(void **state) {
+    for (int64_t m = 1; m <= MOST_X; m++)
+        for (int64_t n = 1; n <= ROWS; n++) check_products(m, n, BLOCKS, n % 2, &whole);
+    for (int64_t blocks = 1; blocks <= 20; blocks++) /* groups of 8 that are whole or not */
+        check_products(1, 2, blocks, false, &whole);
+}
+
+/* Scales and numbers of x that are infinite, or none, do what they do to decoded ones. */
+static void test_spoiled(void **state) {
+    static const uint16_t halves[] = {0x7c00, 0xfc00, 0x7e00, 0x7bff, 0x0001, 0x8000};
+    static const float values[] = {INFINITY, -INFINITY, NAN, 0, 0x1p40f, 0x1p-60f};
+    enum { SPOILT = 11 };
+    for (int64_t m = 1; m <= 2; m++)
+        for (size_t i = 0; i < sizeof halves / sizeof *halves; i++) {
+            for (int64_t block = 0; block < SPOILT; block++)
+                for (int field = 0; field < 2; field++) {
+                    spoil s = {"a half", block, -1, field, halves[i], 0};
+                    check_products(m, 3, SPOILT, false, &s);
+                }
+            for (int64_t x = 0; x < 352; x += 13) {
+                spoil s = {"a number of x", -1, x, 0, 0, values[i]};
+                check_products(m, 3, SPOILT, false, &s);
+            }
+        }
+}
+
+/* A row of x all of whose numbers are so small, or so large, that integers do not do. */
+static void test_scaled(void **state) {
+    enum { K = 256 };
+    static const float scales[] = {0, 0x1p-149f, 0x1p-100f, 0x1p-40f, 0x1p40f, 0x1p100f};
+    for (int t = 0; t < n_tables; t++)
+        for (uint32_t k = 0; k < BASE_BLOCK_COUNT; k++)
+            for (size_t i = 0; i < sizeof scales / sizeof *scales; i++) {
+                const shoal_block_format *f = shoal_block_format_at(k);
+                const cpu_block_kernel *kernel = &tables[t]->blocks[k];
+                uint8_t *w = make_blocks(f, K / f->values, true);
+                float x[K], numbers[K], y = NAN;
+                void *prepared = aligned_alloc(CPU_ALIGN, kernel->prepared + CPU_ALIGN);
+                assert_non_null(prepared);
+                base_block_decoder((base_block_number)k)(w, numbers, K / f->values);
+                double sum = 0, size = 0;
+                for (int a = 0; a < K; a++) {
+                    x[a] = (float)(rand() % 3 - 1) * scales[i];
+                    sum += (double)x[a] * (double)numbers[a];
+                    size += fabs((double)x[a] * (double)numbers[a]);
+                }
+                cpu_block_product p = {w, x, &y, .m = 1, .n = 1, .blocks = K / f->values};
+                if (kernel->prepare) {
+                    bool some = scales[i] == 0 || (scales[i] > 0x1p-60f && scales[i] < 0x1p60f);
+                    assert_int_equal(kernel->prepare(&p, prepared), some);
+                    if (some) p.prepared = prepared;
+                }
+                kernel->dot(&p);
+                if (!(fabs((double)y - sum) <= 2e-6 * size + 0x1p-149 * K))
+                    fail_msg("%s, %s, x of %g: %g, not %g", tables[t]->name, f->name,
+                             (double)scales[i], (double)y, sum);
+                free(prepared);
+                free(w);
+            }
 }
 
 /* ---- which products are made so ---- */
@@ -204,7 +302,8 @@ static void test_forms(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_decode),
                                        cmocka_unit_test(test_products),
-                                       cmocka_unit_test(test_forms)};
+                                       cmocka_unit_test(test_spoiled),
+                                       cmocka_unit_test(test_scaled), cmocka_unit_test(test_forms)};
     n_tables = (int)cpu_kernel_sets(tables);
     srand(1);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -101,12 +101,19 @@ typedef struct cpu_block_product {
     const uint8_t *w;
     const float *x;
     float *y;
+    const void *prepared;                      /* the rows of x, see below, or NULL */
     int64_t m, n, blocks, x_row, y_strides[2]; /* in elements, of j and i */
 } cpu_block_product;
+enum { CPU_PREPARED = 256 };
 typedef struct cpu_block_kernel {
     base_block_decode decode;
     void (*dot)(const cpu_block_product *product);
     int64_t most_rows; /* of x: from there on decoding once, into memory, is faster */
+    /* A few rows of x are faster in another form, in `prepared` bytes for each CPU_PREPARED numbers
+     * of a row. False: these have none, and are multiplied as they are. NULL: there is none. */
+    bool (*prepare)(const cpu_block_product *product, void *to);
+    int64_t most_prepared; /* rows */
+    size_t prepared;
 } cpu_block_kernel;
 
 /* One row of n elements of f32; what is not named by the operation's operands is NULL. */
@@ -466,7 +473,8 @@ typedef struct cpu_packed {
     const cpu_block_kernel *kernel;
     cpu_matrix x; /* m rows */
     cpu_block_product product;
-    size_t row; /* bytes of a row of blocks */
+    size_t row;                      /* bytes of a row of blocks */
+    size_t prepared, prepared_bytes; /* offset in the workspace; 0: rows are not prepared */
 } cpu_packed;
 
 typedef struct cpu_program cpu_program;

@@ -176,6 +176,9 @@ shoal_status cpu_packed_prepare(const cpu_kernels *kernels, cpu_program *p, cpu_
         cpu_matrix_pack(x, &axes.batch, free, &axes.contracting, !side);
     x->scratch_bytes = (size_t)x->count * sizeof(float);
     packed->product.x_row = x->row_stride;
+    if (free->count <= packed->kernel->most_prepared)
+        packed->prepared_bytes = (size_t)free->count * packed->kernel->prepared *
+                                 (size_t)((k + CPU_PREPARED - 1) / CPU_PREPARED);
     return SHOAL_OK;
 }
 
@@ -194,6 +197,8 @@ shoal_status cpu_packed_run(const cpu_run *run, const cpu_step *step) {
     p->x = (const float *)cpu_matrix_ready(run, &packed.x, run->at[step->reads[0]], sizeof(float));
     p->w = run->at[step->reads[1]];
     p->y = run->at[step->writes[0]];
+    void *prepared = run->workspace + packed.prepared;
+    if (packed.prepared_bytes && packed.kernel->prepare(p, prepared)) p->prepared = prepared;
     int64_t each = p->m * (int64_t)packed.row; /* bytes that are read, about, and so multiplied */
     if (p->m) cpu_parallel(run->device, p->n, 1 + GRAIN / each, multiply_range, &packed);
     return SHOAL_OK;

@@ -70,8 +70,11 @@ static shoal_status place_scratch(void *context, uint32_t s, backend_parts *part
     if (step->run == cpu_control_run)
         return backend_take(parts, step->u.control.bytes, 0, &step->u.control.at);
     if (step->run == cpu_convolve_run) return place_convolutions(p, step, parts);
-    if (step->run == cpu_packed_run)
-        return backend_take(parts, step->u.packed.x.scratch_bytes, 0, &step->u.packed.x.scratch);
+    if (step->run == cpu_packed_run) {
+        cpu_packed *packed = &step->u.packed;
+        SHOAL_TRY(backend_take(parts, packed->x.scratch_bytes, 0, &packed->x.scratch));
+        return backend_take(parts, packed->prepared_bytes, 0, &packed->prepared);
+    }
     return step->run == cpu_dot_run ? place_dot(p, step, parts) : SHOAL_OK;
 }
 
