@@ -19,6 +19,7 @@ enum { MOST_ROWS = 8 };
 enum { MOST_ROWS = 4 };
 #endif
 enum { PART = 32, VECTORS = PART / WIDTH }; /* values that are made together, their vectors */
+enum { AHEAD = 2048, LINE = 64 }; /* bytes of w that are asked for early; of a line of the cache */
 enum { TOGETHER = 4, SIDE = WIDTH / 4 > 2 ? 4 : 2 }; /* rows of x, and of w, in registers */
 
 typedef int32_t ints __attribute__((vector_size(BYTES)));
@@ -72,6 +73,7 @@ INLINE ints signed_bytes_at(const uint8_t *from) {
 #endif
 }
 
+INLINE vec everywhere(float x) { return x - (vec){0}; } /* -0, too */
 INLINE vec numbers(ints x) { return __builtin_convertvector(x, vec); }
 
 INLINE float half_at(const uint8_t *from) {
@@ -97,9 +99,10 @@ typedef struct four {
     vec table;
 } four;
 
+/* zero or less is 0. The product is exact, so that joining it with the sum changes no bit. */
 INLINE vec four_numbers(const four *f, ints q) {
-    vec x = numbers(q - f->zero) * f->each;
-    return x - f->less;
+    if (f->zero) return numbers(q - f->zero) * f->each;
+    return multiply_add(numbers(q), everywhere(f->each), everywhere(-f->less));
 }
 
 INLINE four four_of(float each, int zero, float less) {
@@ -199,6 +202,11 @@ INLINE void part_times(part_of *part, int at, int bytes, int rows, int m,
         }
 }
 
+/* The `bytes` that are read some time after those at w. */
+INLINE void ask_ahead(const uint8_t *w, int bytes) {
+    for (int at = 0; at < bytes; at += LINE) __builtin_prefetch(w + AHEAD + at);
+}
+
 /* `rows` rows of w, 1 or SIDE, times m rows of x: what is read once meets all of the other. */
 INLINE void rows_times(part_of *part, int values, int bytes, int rows, int m,
                        const cpu_block_product *p, const uint8_t *w, const float *x, float *y) {
@@ -207,6 +215,7 @@ INLINE void rows_times(part_of *part, int values, int bytes, int rows, int m,
         for (int j = 0; j < m; j++)
             for (int c = 0; c < CHAINS; c++) sums[i][j][c] = (vec){0};
     for (int64_t b = 0; b < p->blocks; b++, w += bytes, x += values) {
+        for (int i = 0; i < rows; i++) ask_ahead(w + i * p->blocks * bytes, bytes);
         if (rows * m == 1) {
 #pragma GCC unroll 8
             for (int at = 0; at < values / PART; at++)
@@ -252,7 +261,6 @@ INLINE void dot(part_of *part, int values, int bytes, const cpu_block_product *p
 #define INTEGERS 1
 enum { DIGITS = 3, DIGIT = 7, LARGEST = 20 /* bits, without the sign */, GROUP = 8 /* parts */ };
 enum { SMALL = -60, LARGE = 60 }; /* exponents of x whose products with any block are normal */
-enum { AHEAD = 2048, LINE = 64 }; /* w is asked for so many bytes early, by lines of the cache */
 
 typedef uint8_t octets __attribute__((vector_size(BYTES)));
 
@@ -279,7 +287,6 @@ typedef struct layout {
     bool halves; /* of parts have factors; `each` has those of the first four parts, all first
                   * halves before the second ones, and `second` those of the other parts */
     bool high_halves, odd_parts; /* where octets are 16 q, which saves shifting */
-    int64_t most;                /* rows of x for which this is faster */
 } layout;
 
 INLINE octets octets_at(const uint8_t *from) {
@@ -373,15 +380,13 @@ INLINE factors factors_q6_k(const uint8_t *w, int parts) {
                      .second = d * numbers((ints)_mm256_cvtepi8_epi32(_mm_srli_si128(s, 8)))};
 }
 
-static const layout layout_q8_0 = {octets_q8_0, factors_q8_0, .zero = 128, .most = 1};
-static const layout layout_q4_0 = {octets_q4_0, factors_q4_0, .less = true, .high_halves = true,
-                                   .most = 2};
-static const layout layout_q4_1 = {octets_q4_1, factors_q4_1, .less = true, .high_halves = true,
-                                   .most = 2};
-static const layout layout_q4_k = {octets_q4_k, factors_q4_k, .less = true, .odd_parts = true,
-                                   .most = 3};
-static const layout layout_q6_k = {octets_q6_k, factors_q6_k, .zero = 32, .halves = true,
-                                   .most = 3};
+/* The most rows of x for which this is faster than with floats. */
+enum { MOST_q8_0 = 1, MOST_q4_0 = 1, MOST_q4_1 = 1, MOST_q4_k = 2, MOST_q6_k = 3 };
+static const layout layout_q8_0 = {octets_q8_0, factors_q8_0, .zero = 128};
+static const layout layout_q4_0 = {octets_q4_0, factors_q4_0, .less = true, .high_halves = true};
+static const layout layout_q4_1 = {octets_q4_1, factors_q4_1, .less = true, .high_halves = true};
+static const layout layout_q4_k = {octets_q4_k, factors_q4_k, .less = true, .odd_parts = true};
+static const layout layout_q6_k = {octets_q6_k, factors_q6_k, .zero = 32, .halves = true};
 
 /* Number `part` of 0..3 of each half, all over it. */
 INLINE vec spread(vec x, int part) {
@@ -422,7 +427,7 @@ INLINE void group_times(const layout *f, int parts, const uint8_t *w, const grou
     }
     if (f->less) sums->less = multiply_add(of.less, load(x->sums), sums->less);
 #pragma GCC unroll 8
-    for (int i = 0; i < parts; i++) {
+    for (int i = 0; i < GROUP && i < parts; i++) {
         ints sum = integers_times(f->octets(w, i), &x->parts[i]);
         if (f->zero) sum -= x->parts[i].zeros;
         vec factor = f->halves ? spread(i < 4 ? of.each : of.second, i % 4)
@@ -443,7 +448,7 @@ INLINE float row_times(const layout *f, int values, int bytes, int64_t blocks, c
     int64_t parts = blocks * values / PART;
     row_sums sums = {{0}, {0}, {0}};
     for (; parts >= GROUP; parts -= GROUP, w += step, x++) {
-        for (int at = 0; at < step; at += LINE) __builtin_prefetch(w + AHEAD + at);
+        ask_ahead(w, step);
         group_times(f, GROUP, w, x, &sums);
     }
     if (values == PART && parts) group_times(f, (int)parts, w, x, &sums);
@@ -452,16 +457,19 @@ INLINE float row_times(const layout *f, int values, int bytes, int64_t blocks, c
     return sum_of((f->high_halves ? sum * high : sum) - sums.less);
 }
 
-INLINE void dot_prepared(const layout *f, part_of *part, int values, int bytes,
-                         const cpu_block_product *p) {
+/* floats: the product that decodes. */
+INLINE void dot_integers(const layout *f, int values, int bytes, const cpu_block_product *p,
+                         void (*floats)(const cpu_block_product *p)) {
     int64_t groups = (p->blocks * values + GROUP * PART - 1) / (GROUP * PART);
     for (int64_t i = 0; i < p->n; i++)
         for (int64_t j = 0; j < p->m; j++) {
             const uint8_t *w = p->w + i * p->blocks * bytes;
             float *y = p->y + j * p->y_strides[0] + i * p->y_strides[1];
             *y = row_times(f, values, bytes, p->blocks, w, (const group *)p->prepared + j * groups);
-            if ((bits_of(*y) & 0x7f800000) == 0x7f800000)
-                rows_times(part, values, bytes, 1, 1, p, w, p->x + j * p->x_row, y);
+            if ((bits_of(*y) & 0x7f800000) == 0x7f800000) {
+                const float *x = p->x + j * p->x_row;
+                floats(&(cpu_block_product){w, x, y, .m = 1, .n = 1, .blocks = p->blocks});
+            }
         }
 }
 
@@ -514,37 +522,38 @@ INLINE bool prepare(const layout *f, int values, const cpu_block_product *p, voi
 }
 #endif
 
+/* Functions of their own: together, they are too large to be compiled well. */
+#define XX(NAME, name, number, values, bytes, fields)                                              \
+    static void decode_##name(const uint8_t *from, float *to, size_t blocks) {                     \
+        decode(part_##name, values, bytes, from, to, blocks);                                      \
+    }                                                                                              \
+    static __attribute__((noinline)) void floats_##name(const cpu_block_product *p) {              \
+        dot(part_##name, values, bytes, p);                                                        \
+    }
+BASE_BLOCK_MAP(XX)
+#undef XX
+
 #ifdef INTEGERS
 #define XX(NAME, name, number, values, bytes, fields)                                              \
     static void dot_##name(const cpu_block_product *p) {                                           \
         if (p->prepared)                                                                           \
-            dot_prepared(&layout_##name, part_##name, values, bytes, p);                           \
+            dot_integers(&layout_##name, values, bytes, p, floats_##name);                         \
         else                                                                                       \
-            dot(part_##name, values, bytes, p);                                                    \
+            floats_##name(p);                                                                      \
     }                                                                                              \
     static bool prepare_##name(const cpu_block_product *p, void *to) {                             \
         return prepare(&layout_##name, values, p, to);                                             \
     }
-#else
-#define XX(NAME, name, number, values, bytes, fields)                                              \
-    static void dot_##name(const cpu_block_product *p) { dot(part_##name, values, bytes, p); }
+BASE_BLOCK_MAP(XX)
+#undef XX
 #endif
-BASE_BLOCK_MAP(XX)
-#undef XX
-
-#define XX(NAME, name, number, values, bytes, fields)                                              \
-    static void decode_##name(const uint8_t *from, float *to, size_t blocks) {                     \
-        decode(part_##name, values, bytes, from, to, blocks);                                      \
-    }
-BASE_BLOCK_MAP(XX)
-#undef XX
 
 const cpu_block_kernel CPU_OF_SET(blocks)[BASE_BLOCK_COUNT] = {
 #ifdef INTEGERS
 #define XX(NAME, name, ...)                                                                        \
-    {decode_##name, dot_##name, MOST_ROWS, prepare_##name, layout_##name.most, sizeof(group)},
+    {decode_##name, dot_##name, MOST_ROWS, prepare_##name, MOST_##name, sizeof(group)},
 #else
-#define XX(NAME, name, ...) {decode_##name, dot_##name, .most_rows = MOST_ROWS},
+#define XX(NAME, name, ...) {decode_##name, floats_##name, .most_rows = MOST_ROWS},
 #endif
     BASE_BLOCK_MAP(XX)
 #undef XX
