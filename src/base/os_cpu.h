@@ -23,8 +23,8 @@ uint64_t base_cpu_machine(void);
 /* Instructions that not every processor of its kind has, as far as kernels use them. Each of x86-64
  * stands for those of AVX2 (with FMA and F16C), of AVX-512 (F, DQ, BW and VL, and all of AVX2), and
  * beyond these for sums of four products of bytes (VNNI), and of two of bfloat16 (BF16, and VNNI);
- * those of aarch64 for sums of four products of bytes (SDOT), and of eight (SMMLA, and conversions
- * to bfloat16). */
+ * those of aarch64 for sums of four products of bytes (SDOT), and of eight (SMMLA, and BFMMLA of
+ * bfloat16). */
 enum {
     BASE_CPU_AVX2 = 1,
     BASE_CPU_AVX512 = 2,

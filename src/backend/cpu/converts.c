@@ -49,16 +49,7 @@ UNARY(f16_to_f32, uint16_t, float, widen_half(x))
 UNARY(f32_to_f16, float, uint16_t, narrow_half(x))
 #endif
 
-#ifdef __ARM_FEATURE_BF16_VECTOR_ARITHMETIC
-INLINE void narrow_bfloats(const float *from, uint16_t *to) {
-    bfloat16x8_t low = vcvtq_low_bf16_f32(vld1q_f32(from));
-    vst1q_u16(to, vreinterpretq_u16_bf16(vcvtq_high_bf16_f32(low, vld1q_f32(from + 4))));
-}
-
-BY_EIGHT(f32_to_bf16, float, uint16_t, narrow_bfloats, narrow_bfloat)
-#else
 UNARY(f32_to_bf16, float, uint16_t, narrow_bfloat(x))
-#endif
 UNARY(bf16_to_f32, uint16_t, float, widen_bfloat(x))
 UNARY(f16_to_f64, uint16_t, double, widen_half(x))
 UNARY(bf16_to_f64, uint16_t, double, widen_bfloat(x))

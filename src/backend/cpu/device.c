@@ -112,7 +112,9 @@ extern const cpu_kernels cpu_kernels_avx2, cpu_kernels_avx512;
 extern const cpu_grouped cpu_grouped_bytes_avx512_vnni, cpu_grouped_bytes_avx512_bf16,
     cpu_grouped_bf16_avx512_bf16;
 #elif defined(__aarch64__)
-extern const cpu_kernels cpu_kernels_neon, cpu_kernels_neon_dot, cpu_kernels_neon_i8mm;
+extern const cpu_kernels cpu_kernels_neon;
+extern const cpu_grouped cpu_grouped_bytes_neon_dot, cpu_grouped_bytes_neon_i8mm,
+    cpu_grouped_bf16_neon_i8mm;
 #endif
 
 static const struct {
@@ -131,8 +133,9 @@ static const struct {
      &cpu_grouped_bf16_avx512_bf16},
 #elif defined(__aarch64__)
     {&cpu_kernels_neon, 0},
-    {&cpu_kernels_neon_dot, BASE_CPU_DOT},
-    {&cpu_kernels_neon_i8mm, BASE_CPU_I8MM},
+    {&cpu_kernels_neon, BASE_CPU_DOT, "neon_dot", &cpu_grouped_bytes_neon_dot, NULL},
+    {&cpu_kernels_neon, BASE_CPU_I8MM, "neon_i8mm", &cpu_grouped_bytes_neon_i8mm,
+     &cpu_grouped_bf16_neon_i8mm},
 #endif
 };
 
