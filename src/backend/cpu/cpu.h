@@ -192,7 +192,9 @@ typedef struct cpu_region {
 typedef struct cpu_reduce {
     cpu_fold_kernel fold;
     cpu_map_kernel join, widen, narrow; /* widen, narrow: of 16-bit numbers, else NULL */
-    size_t bytes, in_bytes;             /* of a partial result; of an element of the operand */
+    size_t bytes, in_bytes, out_bytes;  /* of a partial result; of an element of the operand, and
+                                           of the result */
+    uint32_t operand;                   /* the value that is joined */
     int64_t outer, joined, inner, chunk, n_chunks;
     ref_axes kept, rest; /* of the partial results: kept, and still to be joined */
     bool direct;         /* partial results are results, but for the initial value */
@@ -525,9 +527,11 @@ shoal_status cpu_attention_prepare(const cpu_kernels *kernels, cpu_program *prog
                                    cpu_step *step) SHOAL_CHECK_RESULT;
 
 bool cpu_reduce_fits(const cpu_kernels *kernels, const shoal_graph *g, const shoal_node *node);
-/* region: computes the operand, which nobody else reads; NULL: it lies in memory. */
+/* region: computes the operand, which nobody else reads; NULL: `operand` lies in memory. That may
+ * be 16-bit numbers which the node's own operand is made of by widening them. */
 void cpu_reduce_prepare(const cpu_kernels *kernels, const cpu_program *program,
-                        const shoal_node *node, cpu_region *region, cpu_step *step);
+                        const shoal_node *node, cpu_region *region, uint32_t operand,
+                        cpu_step *step);
 /* Bytes that each thread needs, and those of partial results. */
 size_t cpu_reduce_scratch(const cpu_reduce *reduce);
 size_t cpu_reduce_partial(const cpu_reduce *reduce);

@@ -93,7 +93,7 @@ static shoal_status add_step(shoal_device *device, cpu_program *p, const shoal_n
     else if (cpu_scatter_windows_fits(p->g, node))
         return cpu_scatter_windows_prepare(kernels, p, step);
     else if (cpu_reduce_fits(kernels, p->g, node))
-        cpu_reduce_prepare(kernels, p, node, NULL, step);
+        cpu_reduce_prepare(kernels, p, node, NULL, node->inputs[0], step);
     else if (!cpu_index_prepare(kernels, p, step, &status) &&
              !cpu_order_prepare(kernels, p, step) && !cpu_row_prepare(kernels, p, step) &&
              !cpu_unpack_prepare(kernels, p, step))
@@ -123,14 +123,35 @@ static shoal_status list_writes(cpu_program *p, const fuse_kernel *kernel, cpu_s
     return SHOAL_OK;
 }
 
+/* The value whose 16-bit numbers are widened to be joined, and no more is done before; else
+ * GRAPH_NO_VALUE. */
+static uint32_t widened_by(const cpu_program *p, const fuse_kernel *kernel) {
+    const fuse_operation *first = &kernel->operations[0], *last = first + 1;
+    if (kernel->n_operations != 2 || first->op != GRAPH_CONVERT || first->dtype != SHOAL_F32 ||
+        (first->from != SHOAL_F16 && first->from != SHOAL_BF16) || kernel->n_stores != 1 ||
+        last->node->inputs[0] != first->node->first_output ||
+        kernel->loads[first->args[0]].kind != FUSE_MEMORY)
+        return GRAPH_NO_VALUE;
+    uint32_t value = first->node->inputs[0];
+    return cpu_root_of(p, value) == value ? value : GRAPH_NO_VALUE;
+}
+
 /* A reduction, with the region that computes its operand if there is one. */
 static shoal_status add_reduce(cpu_program *p, const cpu_kernels *kernels,
                                const fuse_kernel *kernel, cpu_step *step) {
     const fuse_operation *last = &kernel->operations[kernel->n_operations - 1];
     const shoal_node *node = last->node;
     cpu_region *inside = NULL;
+    uint32_t operand = widened_by(p, kernel);
     step->node = node;
-    if (kernel->n_operations > 1 || kernel->loads[last->args[0]].kind == FUSE_POSITION) {
+    if (operand != GRAPH_NO_VALUE) {
+        uint32_t *reads = base_arena_array(&p->arena, uint32_t, 2);
+        if (!reads) return SHOAL_NO_MEMORY;
+        reads[0] = operand;
+        reads[1] = node->inputs[1];
+        step->reads = reads;
+        step->n_reads = 2;
+    } else if (kernel->n_operations > 1 || kernel->loads[last->args[0]].kind == FUSE_POSITION) {
         inside = base_arena_alloc(&p->arena, sizeof *inside);
         if (!inside) return SHOAL_NO_MEMORY;
         SHOAL_TRY(cpu_region_prepare(p, kernels, kernel, inside));
@@ -139,7 +160,8 @@ static shoal_status add_reduce(cpu_program *p, const cpu_kernels *kernels,
         step->reads = node->inputs;
         step->n_reads = node->n_inputs;
     }
-    cpu_reduce_prepare(kernels, p, node, inside, step);
+    if (operand == GRAPH_NO_VALUE) operand = node->inputs[0];
+    cpu_reduce_prepare(kernels, p, node, inside, operand, step);
     return list_writes(p, kernel, step);
 }
 

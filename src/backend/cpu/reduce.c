@@ -65,8 +65,9 @@ bool cpu_reduce_fits(const cpu_kernels *kernels, const shoal_graph *g, const sho
 }
 
 void cpu_reduce_prepare(const cpu_kernels *kernels, const cpu_program *p, const shoal_node *node,
-                        cpu_region *region, cpu_step *step) {
-    const shoal_type *in = &p->g->values[node->inputs[0]].type;
+                        cpu_region *region, uint32_t operand, cpu_step *step) {
+    const shoal_type *in = &p->g->values[operand].type;
+    uint8_t out = p->g->values[node->first_output].type.dtype;
     uint16_t op = graph_body_op(node->regions[0]);
     uint8_t dtype = is_half(in->dtype) ? SHOAL_F32 : in->dtype;
     cpu_reduce *r = &step->u.reduce;
@@ -74,11 +75,11 @@ void cpu_reduce_prepare(const cpu_kernels *kernels, const cpu_program *p, const 
                       .join = cpu_find_map(kernels, op, dtype),
                       .bytes = shoal_dtype_size((shoal_dtype)dtype),
                       .in_bytes = shoal_dtype_size((shoal_dtype)in->dtype),
+                      .out_bytes = shoal_dtype_size((shoal_dtype)out),
+                      .operand = operand,
                       .region = region};
-    if (is_half(in->dtype)) {
-        r->widen = kernels->convert[in->dtype][SHOAL_F32];
-        r->narrow = kernels->convert[SHOAL_F32][in->dtype];
-    }
+    if (is_half(in->dtype)) r->widen = kernels->convert[in->dtype][SHOAL_F32];
+    if (is_half(out)) r->narrow = kernels->convert[SHOAL_F32][out];
     set_shape(r, node, in);
     set_partial_axes(r, node, in);
     r->direct = !r->narrow && r->rest.count == 1;
@@ -195,7 +196,7 @@ static void finish_range(void *context, uint32_t part, int64_t begin, int64_t en
             r->join(sums, (const void *const[]){sums, more}, n, 0, NULL);
         }
         r->join(sums, (const void *const[]){j->initial, sums}, n, 1, NULL);
-        char *out = j->out + (size_t)begin * r->in_bytes;
+        char *out = j->out + (size_t)begin * r->out_bytes;
         if (r->narrow)
             r->narrow(out, (const void *const[]){sums}, n, 0, NULL);
         else
@@ -234,17 +235,16 @@ shoal_status cpu_reduce_run(const cpu_run *run, const cpu_step *step) {
     const shoal_node *node = step->node;
     const shoal_type *type = &run->program->g->values[node->first_output].type;
     int64_t count = base_type_count(type);
-    job j = {
-        .run = run, .r = r, .in = run->at[node->inputs[0]], .out = run->at[node->first_output]};
+    job j = {.run = run, .r = r, .in = run->at[r->operand], .out = run->at[node->first_output]};
     _Alignas(8) char wide[8];
     j.initial = run->at[node->inputs[1]];
     if (!count) return SHOAL_OK;
     if (!r->outer || !r->joined) { /* there is nothing to join */
         ref_view all = {.rank = 1, .dims = {count}, .to = {1}};
-        cpu_copy_view(run->device, &all, j.out, j.initial, r->in_bytes);
+        cpu_copy_view(run->device, &all, j.out, j.initial, r->out_bytes);
         return SHOAL_OK;
     }
-    if (r->widen) {
+    if (r->narrow) { /* the initial value is as the result is */
         r->widen(wide, &j.initial, 1, 0, NULL);
         j.initial = wide;
     }
