@@ -184,11 +184,11 @@ INLINE void decode(part_of *part, int values, int bytes, const uint8_t *from, fl
     }
 }
 
-enum { CHAINS = 2 }; /* of the sum of one row by one, since each addition waits for the last */
+enum { CHAINS = 2 }; /* of a sum of one row of x alone, since each addition waits for the last */
 typedef vec sums_of[SIDE][TOGETHER][CHAINS];
 
 /* Part `at` of a block of each of `rows` rows of w times that of m rows of x. */
-INLINE void part_times(part_of *part, int at, int bytes, int rows, int m,
+INLINE void part_times(part_of *part, int at, int bytes, int rows, int m, bool alone,
                        const cpu_block_product *p, const uint8_t *w, const float *x, sums_of sums) {
     vec made[SIDE][VECTORS];
     for (int i = 0; i < rows; i++) part(w + i * p->blocks * bytes, at, made[i]);
@@ -196,7 +196,7 @@ INLINE void part_times(part_of *part, int at, int bytes, int rows, int m,
         for (int j = 0; j < m; j++) {
             vec there = load(x + j * p->x_row + at * PART + c * WIDTH);
             for (int i = 0; i < rows; i++) {
-                vec *sum = &sums[i][j][rows * m == 1 ? c % CHAINS : 0];
+                vec *sum = &sums[i][j][alone ? c % CHAINS : 0];
                 *sum = multiply_add(made[i][c], there, *sum);
             }
         }
@@ -207,8 +207,10 @@ INLINE void ask_ahead(const uint8_t *w, int bytes) {
     for (int at = 0; at < bytes; at += LINE) __builtin_prefetch(w + AHEAD + at);
 }
 
-/* `rows` rows of w, 1 or SIDE, times m rows of x: what is read once meets all of the other. */
-INLINE void rows_times(part_of *part, int values, int bytes, int rows, int m,
+/* `rows` rows of w, 1 or SIDE, times m rows of x: what is read once meets all of the other. alone:
+ * there is one row of x, and of w; the order of sums may depend on the product, and not on where
+ * a thread's rows end. */
+INLINE void rows_times(part_of *part, int values, int bytes, int rows, int m, bool alone,
                        const cpu_block_product *p, const uint8_t *w, const float *x, float *y) {
     sums_of sums;
     for (int i = 0; i < rows; i++)
@@ -216,19 +218,19 @@ INLINE void rows_times(part_of *part, int values, int bytes, int rows, int m,
             for (int c = 0; c < CHAINS; c++) sums[i][j][c] = (vec){0};
     for (int64_t b = 0; b < p->blocks; b++, w += bytes, x += values) {
         for (int i = 0; i < rows; i++) ask_ahead(w + i * p->blocks * bytes, bytes);
-        if (rows * m == 1) {
+        if (alone) {
 #pragma GCC unroll 8
             for (int at = 0; at < values / PART; at++)
-                part_times(part, at, bytes, 1, 1, p, w, x, sums);
+                part_times(part, at, bytes, 1, 1, true, p, w, x, sums);
         } else { /* more sums than one fill the registers */
 #pragma GCC unroll 2
             for (int at = 0; at < values / PART; at++)
-                part_times(part, at, bytes, rows, m, p, w, x, sums);
+                part_times(part, at, bytes, rows, m, false, p, w, x, sums);
         }
     }
     for (int i = 0; i < rows; i++)
         for (int j = 0; j < m; j++) {
-            vec sum = rows * m == 1 ? sums[i][j][0] + sums[i][j][1] : sums[i][j][0];
+            vec sum = alone ? sums[i][j][0] + sums[i][j][1] : sums[i][j][0];
             y[j * p->y_strides[0] + i * p->y_strides[1]] = sum_of(sum);
         }
 }
@@ -237,6 +239,10 @@ INLINE void dot(part_of *part, int values, int bytes, const cpu_block_product *p
     for (int64_t i = 0, rows; i < p->n; i += rows) {
         rows = p->m > 1 && p->n - i >= SIDE ? SIDE : 1;
         const uint8_t *w = p->w + i * p->blocks * bytes;
+        if (p->m == 1) {
+            rows_times(part, values, bytes, 1, 1, true, p, w, p->x, p->y + i * p->y_strides[1]);
+            continue;
+        }
         for (int64_t j = 0, some; j < p->m; j += some) {
             some = p->m - j < TOGETHER ? p->m - j : TOGETHER;
             const float *x = p->x + j * p->x_row;
@@ -244,9 +250,9 @@ INLINE void dot(part_of *part, int values, int bytes, const cpu_block_product *p
 #pragma GCC unroll 4
             for (int k = 1; k <= TOGETHER; k++)
                 if (k == some && rows == 1)
-                    rows_times(part, values, bytes, 1, k, p, w, x, y);
+                    rows_times(part, values, bytes, 1, k, false, p, w, x, y);
                 else if (k == some)
-                    rows_times(part, values, bytes, SIDE, k, p, w, x, y);
+                    rows_times(part, values, bytes, SIDE, k, false, p, w, x, y);
         }
     }
 }
@@ -256,11 +262,14 @@ INLINE void dot(part_of *part, int values, int bytes, const cpu_block_product *p
 /* A part of x is made a power of two, its scale, times integers of 21 bits in three digits, so that
  * a number is off by at most 2^-20 of the part's largest. Products with q are summed without a
  * rounding, and only their sum meets what the block shares out. Where that is infinite or no
- * number, the result is no finite number either, and is made again from decoded ones. */
+ * number, the result is no finite number either, and is made again from decoded ones. A part whose
+ * numbers are too unlike each other for this, or not finite, is wide: it is multiplied as it is. */
 #if defined(__AVX2__) && !defined(__AVX512F__)
 #define INTEGERS 1
 enum { DIGITS = 3, DIGIT = 7, LARGEST = 20 /* bits, without the sign */, GROUP = 8 /* parts */ };
 enum { SMALL = -60, LARGE = 60 }; /* exponents of x whose products with any block are normal */
+/* What the integers of a part but for its largest may be off by, of their sum. */
+static const float ALLOWED = 0x1p-15f;
 
 typedef uint8_t octets __attribute__((vector_size(BYTES)));
 
@@ -273,7 +282,9 @@ typedef struct digits {
 typedef struct group {
     digits parts[GROUP];
     float scales[GROUP], sums[GROUP]; /* sums of the numbers */
+    uint32_t wide;                    /* a bit per part, whose digits are zeros then */
 } group;
+typedef float wide_times(uint32_t wide, const uint8_t *w, const float *x);
 
 /* How a format is multiplied: value i of a part is each * (q - zero) - less. */
 typedef struct factors {
@@ -342,8 +353,7 @@ INLINE factors factors_q8_0(const uint8_t *w, int parts) {
 INLINE octets octets_q4_0(const uint8_t *w, int part) { return nibbles_at(w + part * 18 + 2); }
 
 INLINE factors factors_q4_0(const uint8_t *w, int parts) {
-    vec d = halves_at(w, 18, parts);
-    return (factors){.each = d, .less = 8 * d};
+    return (factors){.each = halves_at(w, 18, parts)};
 }
 
 INLINE octets octets_q4_1(const uint8_t *w, int part) { return nibbles_at(w + part * 20 + 4); }
@@ -383,7 +393,7 @@ INLINE factors factors_q6_k(const uint8_t *w, int parts) {
 /* The most rows of x for which this is faster than with floats. */
 enum { MOST_q8_0 = 1, MOST_q4_0 = 1, MOST_q4_1 = 1, MOST_q4_k = 2, MOST_q6_k = 3 };
 static const layout layout_q8_0 = {octets_q8_0, factors_q8_0, .zero = 128};
-static const layout layout_q4_0 = {octets_q4_0, factors_q4_0, .less = true, .high_halves = true};
+static const layout layout_q4_0 = {octets_q4_0, factors_q4_0, .zero = 8, .high_halves = true};
 static const layout layout_q4_1 = {octets_q4_1, factors_q4_1, .less = true, .high_halves = true};
 static const layout layout_q4_k = {octets_q4_k, factors_q4_k, .less = true, .odd_parts = true};
 static const layout layout_q6_k = {octets_q6_k, factors_q6_k, .zero = 32, .halves = true};
@@ -443,37 +453,57 @@ INLINE void group_times(const layout *f, int parts, const uint8_t *w, const grou
 
 /* One row of w, one of x. */
 INLINE float row_times(const layout *f, int values, int bytes, int64_t blocks, const uint8_t *w,
-                       const group *x) {
+                       const group *x, const float *numbers, wide_times *wide) {
     const int step = bytes * (GROUP * PART / values);
     int64_t parts = blocks * values / PART;
     row_sums sums = {{0}, {0}, {0}};
-    for (; parts >= GROUP; parts -= GROUP, w += step, x++) {
+    float of_wide = 0;
+    for (; parts >= GROUP; parts -= GROUP, w += step, x++, numbers += GROUP * PART) {
         ask_ahead(w, step);
         group_times(f, GROUP, w, x, &sums);
+        if (x->wide) of_wide += wide(x->wide, w, numbers);
     }
-    if (values == PART && parts) group_times(f, (int)parts, w, x, &sums);
+    if (values == PART && parts) {
+        group_times(f, (int)parts, w, x, &sums);
+        if (x->wide) of_wide += wide(x->wide, w, numbers);
+    }
     const vec high = {1, 1, 1, 1, 0.0625f, 0.0625f, 0.0625f, 0.0625f};
     vec sum = f->odd_parts ? sums.even + sums.odd * 0.0625f : sums.even + sums.odd;
-    return sum_of((f->high_halves ? sum * high : sum) - sums.less);
+    return sum_of((f->high_halves ? sum * high : sum) - sums.less) + of_wide;
+}
+
+INLINE float wide_parts(part_of *part, int values, int bytes, uint32_t wide, const uint8_t *w,
+                        const float *x) {
+    vec sum = {0};
+    for (; wide; wide &= wide - 1) {
+        int at = __builtin_ctz(wide);
+        vec made[VECTORS];
+        part(w + at * PART / values * bytes, at % (values / PART), made);
+        for (int c = 0; c < VECTORS; c++)
+            sum = multiply_add(made[c], load(x + at * PART + c * WIDTH), sum);
+    }
+    return sum_of(sum);
 }
 
 /* floats: the product that decodes. */
 INLINE void dot_integers(const layout *f, int values, int bytes, const cpu_block_product *p,
-                         void (*floats)(const cpu_block_product *p)) {
+                         void (*floats)(const cpu_block_product *p), wide_times *wide) {
     int64_t groups = (p->blocks * values + GROUP * PART - 1) / (GROUP * PART);
     for (int64_t i = 0; i < p->n; i++)
         for (int64_t j = 0; j < p->m; j++) {
             const uint8_t *w = p->w + i * p->blocks * bytes;
             float *y = p->y + j * p->y_strides[0] + i * p->y_strides[1];
-            *y = row_times(f, values, bytes, p->blocks, w, (const group *)p->prepared + j * groups);
+            const float *x = p->x + j * p->x_row;
+            *y = row_times(f, values, bytes, p->blocks, w, (const group *)p->prepared + j * groups,
+                           x, wide);
             if ((bits_of(*y) & 0x7f800000) == 0x7f800000) {
-                const float *x = p->x + j * p->x_row;
                 floats(&(cpu_block_product){w, x, y, .m = 1, .n = 1, .blocks = p->blocks});
             }
         }
 }
 
-INLINE bool prepare_part(const float *x, int zero, digits *to, float *scale, float *sum) {
+/* False: the part is wide. */
+INLINE bool prepare_part(const layout *f, const float *x, digits *to, float *scale, float *sum) {
     ints most = {0};
     for (int c = 0; c < VECTORS; c++) {
         ints bits = (ints)load(x + c * WIDTH) & 0x7fffffff, more = bits > most;
@@ -485,14 +515,20 @@ INLINE bool prepare_part(const float *x, int zero, digits *to, float *scale, flo
     if (exponent < SMALL || exponent > LARGE) return false;
     float up = float_of((uint32_t)(127 + LARGEST - 1 - exponent) << 23);
     int32_t all[PART], total = 0;
+    vec off = {0}, size = {0};
     for (int c = 0; c < VECTORS; c++) { /* rounded where the last bit of the sum is 1 */
-        vec y = load(x + c * WIDTH) * up + 0x1.8p23f;
+        vec there = load(x + c * WIDTH) * up, y = there + 0x1.8p23f;
         ints whole = (ints)y - (ints)((vec){0} + 0x1.8p23f);
         memcpy(all + c * WIDTH, &whole, sizeof whole);
+        ints bits = (ints)load(x + c * WIDTH) & 0x7fffffff;
+        ints others = (bits != largest) & 0x7fffffff;
+        off += (vec)((ints)(there - numbers(whole)) & others);
+        size += (vec)((ints)there & others);
     }
+    if (sum_of(off) > ALLOWED * sum_of(size)) return false;
     for (int i = 0; i < WIDTH; i++) {
         int32_t sum_of_four = all[4 * i] + all[4 * i + 1] + all[4 * i + 2] + all[4 * i + 3];
-        to->zeros[i] = sum_of_four * zero;
+        to->zeros[i] = sum_of_four * f->zero * (f->high_halves && i >= WIDTH / 2 ? 16 : 1);
         total += sum_of_four;
     }
     for (int i = 0; i < PART; i++) {
@@ -507,18 +543,22 @@ INLINE bool prepare_part(const float *x, int zero, digits *to, float *scale, flo
     return true;
 }
 
-INLINE bool prepare(const layout *f, int values, const cpu_block_product *p, void *to) {
+INLINE void prepare(const layout *f, int values, const cpu_block_product *p, void *to) {
     int64_t parts = p->blocks * values / PART;
     group *x = to;
     for (int64_t j = 0; j < p->m; j++)
-        for (int64_t i = 0; i < parts; x++)
-            for (int at = 0; at < GROUP; at++, i++)
-                if (i >= parts)
-                    x->scales[at] = x->sums[at] = 0;
-                else if (!prepare_part(p->x + j * p->x_row + i * PART, f->zero, &x->parts[at],
-                                       &x->scales[at], &x->sums[at]))
-                    return false;
-    return true;
+        for (int64_t i = 0; i < parts; x++) {
+            x->wide = 0;
+            for (int at = 0; at < GROUP; at++, i++) {
+                bool fits = i < parts && prepare_part(f, p->x + j * p->x_row + i * PART,
+                                                      &x->parts[at], &x->scales[at], &x->sums[at]);
+                if (fits) continue;
+                x->scales[at] = x->sums[at] = 0;
+                if (i >= parts) continue;
+                memset(&x->parts[at], 0, sizeof x->parts[at]);
+                x->wide |= 1u << at;
+            }
+        }
 }
 #endif
 
@@ -535,14 +575,18 @@ BASE_BLOCK_MAP(XX)
 
 #ifdef INTEGERS
 #define XX(NAME, name, number, values, bytes, fields)                                              \
+    static __attribute__((noinline)) float wide_##name(uint32_t wide, const uint8_t *w,            \
+                                                       const float *x) {                           \
+        return wide_parts(part_##name, values, bytes, wide, w, x);                                 \
+    }                                                                                              \
     static void dot_##name(const cpu_block_product *p) {                                           \
         if (p->prepared)                                                                           \
-            dot_integers(&layout_##name, values, bytes, p, floats_##name);                         \
+            dot_integers(&layout_##name, values, bytes, p, floats_##name, wide_##name);            \
         else                                                                                       \
             floats_##name(p);                                                                      \
     }                                                                                              \
-    static bool prepare_##name(const cpu_block_product *p, void *to) {                             \
-        return prepare(&layout_##name, values, p, to);                                             \
+    static void prepare_##name(const cpu_block_product *p, void *to) {                             \
+        prepare(&layout_##name, values, p, to);                                                    \
     }
 BASE_BLOCK_MAP(XX)
 #undef XX

@@ -198,7 +198,10 @@ shoal_status cpu_packed_run(const cpu_run *run, const cpu_step *step) {
     p->w = run->at[step->reads[1]];
     p->y = run->at[step->writes[0]];
     void *prepared = run->workspace + packed.prepared;
-    if (packed.prepared_bytes && packed.kernel->prepare(p, prepared)) p->prepared = prepared;
+    if (packed.prepared_bytes) {
+        packed.kernel->prepare(p, prepared);
+        p->prepared = prepared;
+    }
     int64_t each = p->m * (int64_t)packed.row; /* bytes that are read, about, and so multiplied */
     if (p->m) cpu_parallel(run->device, p->n, 1 + GRAIN / each, multiply_range, &packed);
     return SHOAL_OK;

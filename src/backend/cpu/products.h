@@ -77,8 +77,8 @@ typedef struct cpu_block_kernel {
     void (*dot)(const cpu_block_product *product);
     int64_t most_rows; /* of x: from there on decoding once, into memory, is faster */
     /* A few rows of x are faster in another form, in `prepared` bytes for each CPU_PREPARED numbers
-     * of a row. False: these have none, and are multiplied as they are. NULL: there is none. */
-    bool (*prepare)(const cpu_block_product *product, void *to);
+     * of a row. NULL: there is none. */
+    void (*prepare)(const cpu_block_product *product, void *to);
     int64_t most_prepared; /* rows */
     size_t prepared;
 } cpu_block_kernel;
