@@ -6,12 +6,12 @@
  * Speaks the protocol of lib.Peer. Results stay where they were computed. */
 #define _GNU_SOURCE
 #include "shoal/shoal.h"
+#include "clock.h"
 
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { MOST_RESULTS = 5 };
 
@@ -22,12 +22,6 @@ static void check(shoal_status status) {
     if (status == SHOAL_OK) return;
     fprintf(stderr, "attention: %s\n", shoal_error_message());
     exit(1);
-}
-
-static double seconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
 static shoal_tensor *fresh(int64_t heads, int64_t rows, int64_t columns) {

@@ -5,23 +5,18 @@
  * Says "ready" when its matrices are filled and one product is done; then for each line on standard
  * input it runs one product and prints the seconds it took. The library is opened at run time, so
  * that the variant which is compared with is the one named. */
+#include "clock.h"
+
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* As cblas.h has them. */
 enum { ROW_MAJOR = 101, NO_TRANSPOSE = 111 };
 typedef void sgemm_function(int order, int trans_a, int trans_b, int m, int n, int k, float alpha,
                             const float *a, int lda, const float *b, int ldb, float beta, float *c,
                             int ldc);
-
-static double seconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 static float *matrix(size_t rows, size_t columns) {
     float *data = malloc(rows * columns * sizeof *data);

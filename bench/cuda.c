@@ -7,6 +7,8 @@
  * Speaks the protocol of lib.Peer; each answer is the mean of as many as take about 100 ms, all
  * enqueued before the first is waited for. Numbers are random, as a device computes faster on
  * zeros. */
+#include "clock.h"
+
 #include <dlfcn.h>
 #include <math.h>
 #include <stdbool.h>
@@ -14,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* Of CUDA's and cuBLAS's headers, which need not be there. */
 enum { F32 = 0, F64 = 1, F16 = 2, BF16 = 14, SUM_F32 = 68, SUM_F64 = 70, DEFAULT_ALGORITHM = -1 };
@@ -40,12 +41,6 @@ static void must(int code, const char *call) {
     if (!code) return;
     fprintf(stderr, "cuda: %s: %d\n", call, code);
     exit(1);
-}
-
-static double seconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
 /* ---- memory ---- */

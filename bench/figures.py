@@ -619,7 +619,7 @@ TABLE = [
     *(([f"qgemv.{name}.vs_ggml", *(["qgemv.q4_0.vs_ggml_plain"] if name == "q4_0" else [])], kernels.qgemv_ggml(name))
       for name in kernels.PACKED),
     *(([f"qgemm.{name}.vs_ggml"], kernels.qgemm_ggml(name)) for name in kernels.PACKED),
-    *((names, function) for function, names in map(kernels.grouped, kernels.GROUPED)),
+    *map(kernels.grouped, kernels.GROUPED),
     *(([gemm_name(shape, form) for form in forms], gemm_forms(shape))
       for shape, forms in GEMMS.items()),
     *(([f"opencl.gemm.{shape}.vs_{peer}" for peer in OPENCL_GEMM_PEERS], opencl_gemm(shape))

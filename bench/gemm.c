@@ -12,13 +12,13 @@
 #include <CL/cl.h>
 
 #include "shoal/shoal.h"
+#include "clock.h"
 
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { ROW_MAJOR = 101, PLAIN = 111, TRANSPOSED = 112, GROUP = 8, SMALL = 1 << 20 };
 
@@ -27,12 +27,6 @@ static struct {
     bool ta, tb;
     float *a[GROUP], *b, *c;
 } s;
-
-static double seconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 static void die(const char *what) {
     fprintf(stderr, "gemm: %s\n", what);

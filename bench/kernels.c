@@ -10,6 +10,7 @@
  * is that of x * x; `argmax`, `cumulate` and `sort` go along rows, and so do gradients. */
 #define _GNU_SOURCE
 #include "shoal/shoal.h"
+#include "clock.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -18,7 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
 enum { MOST_THREADS = 64 };
 
@@ -31,12 +31,6 @@ static void check(shoal_status status) {
     if (status == SHOAL_OK) return;
     fprintf(stderr, "kernels: %s\n", shoal_error_message());
     exit(1);
-}
-
-static double seconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
 /* ---- memcpy ---- */

@@ -167,12 +167,14 @@ GROUPED = {"bf16": ({"avx512_bf16", "neon_i8mm"}, 1.8),
 
 
 def grouped(name):
+    """Names of the rows, and the function that measures them."""
     sides = [1024, 2048]
 
     def run():
         rows, (sets, bar) = [], GROUPED[name]
-        for side in map(lib.scaled, sides):
-            words, program = [side, 2], lib.program("products")
+        for side in sides:
+            size, program = lib.scaled(side), lib.program("products")
+            words = [size, 2]
             with Peer([program, "ours", name, *words]) as ours, Peer([program, "ours", "f32", *words]) as single:
                 here = ours.said[0] in sets
                 racers = {"ours": ours, "f32": single}
@@ -182,7 +184,7 @@ def grouped(name):
                         times = race(racers | {"onednn": onednn})
                 else:
                     times = race(racers)
-            work, said = 2e-9 * side ** 3, f", 2 threads, {ours.said[0]}"
+            work, said = 2e-9 * size ** 3, f", 2 threads, {ours.said[0]}"
             rows.append(lib.versus(f"gemm.{name}.{side}.vs_f32", work, "GOP/s", f"our f32{said}", times["ours"], times["f32"],
                                    {"ratio": bar} if here else {}))
             if "onednn" in times:
@@ -191,7 +193,7 @@ def grouped(name):
         return rows
     run.__doc__ = (f"{name} products of square matrices, against our own f32 and oneDNN. Bars hold where the processor has "
                    "instructions for such products.")
-    return run, [f"gemm.{name}.{side}.vs_{peer}" for side in sides for peer in ("f32", "onednn")]
+    return [f"gemm.{name}.{side}.vs_{peer}" for side in sides for peer in ("f32", "onednn")], run
 
 
 def beside_ggml(name, rows, n):

@@ -7,13 +7,13 @@
  * what was asked of them, and fails when they differ. */
 #include "shoal/function.h"
 #include "shoal/shoal.h"
+#include "clock.h"
 
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { SIDE = 10, ELEMENTS = SIDE * SIDE, CHAIN = 1000, ROUNDS = 200, READS = 500 };
 
@@ -25,12 +25,6 @@ static void check(shoal_status status) {
     if (status == SHOAL_OK) return;
     fprintf(stderr, "ops: %s\n", shoal_error_message());
     exit(1);
-}
-
-static double seconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
 static shoal_tensor *filled(float value) {

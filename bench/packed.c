@@ -7,6 +7,7 @@
  * is checked against their numbers in double. Reading is the faster of one stream and of four per
  * thread, since a machine may have either as its best. */
 #include "shoal/kernels.h"
+#include "clock.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -14,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { MOST_THREADS = 64, STREAMS = 4, LINE = 64 };
 
@@ -31,12 +31,6 @@ static void check(shoal_status status) {
     if (status == SHOAL_OK) return;
     fprintf(stderr, "packed: %s\n", shoal_error_message());
     exit(1);
-}
-
-static double seconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
 static void *room(size_t size) {

@@ -7,13 +7,13 @@
  * as many products as take about 50 ms. A few results are checked. oneDNN takes as many threads as
  * OMP_NUM_THREADS says. */
 #include "shoal/kernels.h"
+#include "clock.h"
 
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #ifdef WITH_ONEDNN
 #include <dnnl.h>
@@ -26,12 +26,6 @@ static struct {
     int64_t side, dims[12]; /* oneDNN wants room for as many as it has at most */
     void *a, *b, *c;
 } s;
-
-static double seconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 static void die(const char *what) {
     fprintf(stderr, "products: %s\n", what);

@@ -496,9 +496,8 @@ INLINE void dot_integers(const layout *f, int values, int bytes, const cpu_block
             const float *x = p->x + j * p->x_row;
             *y = row_times(f, values, bytes, p->blocks, w, (const group *)p->prepared + j * groups,
                            x, wide);
-            if ((bits_of(*y) & 0x7f800000) == 0x7f800000) {
+            if ((bits_of(*y) & 0x7f800000) == 0x7f800000)
                 floats(&(cpu_block_product){w, x, y, .m = 1, .n = 1, .blocks = p->blocks});
-            }
         }
 }
 

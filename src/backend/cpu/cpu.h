@@ -194,7 +194,6 @@ typedef struct cpu_reduce {
     cpu_map_kernel join, widen, narrow; /* widen, narrow: of 16-bit numbers, else NULL */
     size_t bytes, in_bytes, out_bytes;  /* of a partial result; of an element of the operand, and
                                            of the result */
-    uint32_t operand;                   /* the value that is joined */
     int64_t outer, joined, inner, chunk, n_chunks;
     ref_axes kept, rest; /* of the partial results: kept, and still to be joined */
     bool direct;         /* partial results are results, but for the initial value */
@@ -527,11 +526,11 @@ shoal_status cpu_attention_prepare(const cpu_kernels *kernels, cpu_program *prog
                                    cpu_step *step) SHOAL_CHECK_RESULT;
 
 bool cpu_reduce_fits(const cpu_kernels *kernels, const shoal_graph *g, const shoal_node *node);
-/* region: computes the operand, which nobody else reads; NULL: `operand` lies in memory. That may
- * be 16-bit numbers which the node's own operand is made of by widening them. */
+/* region: computes the operand, which nobody else reads; NULL: it lies in memory, and is what the
+ * step reads first. That may be 16-bit numbers which the node's own operand is made of by widening
+ * them. */
 void cpu_reduce_prepare(const cpu_kernels *kernels, const cpu_program *program,
-                        const shoal_node *node, cpu_region *region, uint32_t operand,
-                        cpu_step *step);
+                        const shoal_node *node, cpu_region *region, cpu_step *step);
 /* Bytes that each thread needs, and those of partial results. */
 size_t cpu_reduce_scratch(const cpu_reduce *reduce);
 size_t cpu_reduce_partial(const cpu_reduce *reduce);
@@ -606,6 +605,8 @@ void cpu_control_fini(cpu_control *control);
 shoal_status cpu_control_run(const cpu_run *run, const cpu_step *step);
 
 /* ---- product.c ---- */
+
+enum { CPU_TINY_PRODUCT = 1024 }; /* multiplications that a loop does as well */
 
 /* Sets dot->blocks, except where its parts of the workspace lie. gemms: for the operands as they
  * are, and exchanged. */

@@ -6,8 +6,8 @@
 #include "base/str.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* ---- memory ---- */

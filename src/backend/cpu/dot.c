@@ -5,7 +5,6 @@
 #include "backend/cpu/cpu.h"
 
 enum {
-    TINY = 1024,     /* multiplications that the loop does as well */
     GRAIN = 1 << 15, /* elements to convert */
     LOOPED = 1 << 18 /* multiplications of the loop that are worth a thread */
 };
@@ -119,7 +118,7 @@ bool cpu_dot_takes_bytes(const cpu_kernels *kernels, const cpu_program *p, const
     ref_dot axes = cpu_dot_axes(p, node);
     return (double)axes.lhs_free.count * (double)axes.rhs_free.count *
                (double)axes.contracting.count >
-           TINY;
+           CPU_TINY_PRODUCT;
 }
 
 /* The value that is read for one: bytes, if the node that widens them is left out. */
@@ -151,19 +150,6 @@ static bool find_groups(const cpu_kernels *kernels, const uint8_t dtypes[2],
     return grouped->exists && (is_byte(dtypes[0]) || dtypes[0] == SHOAL_BF16);
 }
 
-static void prepare_floats(const cpu_kernels *kernels, const cpu_program *p, const ref_dot *axes,
-                           uint8_t dtype, double work, cpu_dot *dot) {
-    set_matrix(&dot->lhs, &dot->batch, &axes->lhs_free, &axes->contracting, 0, false);
-    set_matrix(&dot->rhs, &dot->batch, &axes->contracting, &axes->rhs_free, 1, false);
-    if (is_half(dtype)) {
-        widen(kernels, &dot->lhs, &dot->batch, &axes->lhs_free, &axes->contracting, 0, dtype);
-        widen(kernels, &dot->rhs, &dot->batch, &axes->contracting, &axes->rhs_free, 1, dtype);
-        dot->narrow = kernels->convert[SHOAL_F32][dtype];
-    }
-    const cpu_gemm *gemm = kernels->gemm[dot->dtype == SHOAL_F32 ? CPU_F32 : CPU_F64];
-    if (work > TINY) cpu_product_prepare((const cpu_gemm *[]){gemm, gemm}, p->threads, dot);
-}
-
 shoal_status cpu_dot_prepare(const cpu_kernels *kernels, cpu_program *p, cpu_step *step) {
     const shoal_node *node = step->node;
     uint8_t dtype = p->g->values[node->first_output].type.dtype, from[2];
@@ -187,19 +173,22 @@ shoal_status cpu_dot_prepare(const cpu_kernels *kernels, cpu_program *p, cpu_ste
     double work = (double)dot->m * (double)dot->n * (double)dot->k;
     bool is_vector = dot->m == 1 || dot->n == 1, is_narrowed = from[0] == dtype;
     const cpu_gemm *gemms[2];
-    if (work > TINY && !(is_vector && is_narrowed) && find_groups(kernels, from, gemms)) {
+    bool grouped =
+        work > CPU_TINY_PRODUCT && !(is_vector && is_narrowed) && find_groups(kernels, from, gemms);
+    bool floats = !grouped && shoal_dtype_kind((shoal_dtype)dtype) == 'f';
+    set_matrix(&dot->lhs, &dot->batch, &axes.lhs_free, &axes.contracting, 0, !floats);
+    set_matrix(&dot->rhs, &dot->batch, &axes.contracting, &axes.rhs_free, 1, !floats);
+    if (grouped) {
         dot->dtype = from[0] == SHOAL_BF16 ? SHOAL_F32 : SHOAL_I32;
         dot->operand_dtype = from[0];
         if (is_narrowed) dot->narrow = kernels->convert[dot->dtype][dtype];
-        set_matrix(&dot->lhs, &dot->batch, &axes.lhs_free, &axes.contracting, 0, true);
-        set_matrix(&dot->rhs, &dot->batch, &axes.contracting, &axes.rhs_free, 1, true);
-        cpu_product_prepare(gemms, p->threads, dot);
-    } else if (shoal_dtype_kind((shoal_dtype)dtype) == 'f') {
-        prepare_floats(kernels, p, &axes, dtype, work, dot);
-    } else {
-        set_matrix(&dot->lhs, &dot->batch, &axes.lhs_free, &axes.contracting, 0, true);
-        set_matrix(&dot->rhs, &dot->batch, &axes.contracting, &axes.rhs_free, 1, true);
+    } else if (is_half(dtype)) {
+        widen(kernels, &dot->lhs, &dot->batch, &axes.lhs_free, &axes.contracting, 0, dtype);
+        widen(kernels, &dot->rhs, &dot->batch, &axes.contracting, &axes.rhs_free, 1, dtype);
+        dot->narrow = kernels->convert[SHOAL_F32][dtype];
     }
+    if (floats) gemms[0] = gemms[1] = kernels->gemm[dot->dtype == SHOAL_F32 ? CPU_F32 : CPU_F64];
+    if (grouped || (floats && work > CPU_TINY_PRODUCT)) cpu_product_prepare(gemms, p->threads, dot);
     for (int side = 0; side < 2; side++) {
         cpu_matrix *x = side ? &dot->rhs : &dot->lhs;
         size_t bytes = shoal_dtype_size((shoal_dtype)from[side]);

@@ -31,6 +31,17 @@ INLINE uint64_t bits_of_f64(double value) {
     return bits;
 }
 
+/* Rows in panels of at most `most`, as equal as can be: `small` rows each, and one more for the
+ * first `larger` of them. */
+typedef struct cpu_row_panels {
+    int64_t count, small, larger;
+} cpu_row_panels;
+
+INLINE cpu_row_panels cpu_divide_rows(int64_t m, int64_t most) {
+    int64_t count = (m + most - 1) / most;
+    return (cpu_row_panels){count, m / count, m % count};
+}
+
 #define CPU_JOIN(name, set) cpu_##name##_##set
 #define CPU_JOIN_SET(name, set) CPU_JOIN(name, set)
 #define CPU_OF_SET(name) CPU_JOIN_SET(name, SHOAL_CPU_SET)

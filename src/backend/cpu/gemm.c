@@ -229,18 +229,8 @@ static void multiply_edge(const tile *whole, int rows, int columns, bool near) {
 
 /* ---- blocks ---- */
 
-/* Row panels are as equal as can be: `small` rows each, and one more for the first of them. */
-typedef struct panels {
-    int64_t count, small, larger;
-} panels;
-
-static panels divide(int64_t m) {
-    int64_t count = (m + ROWS - 1) / ROWS;
-    return (panels){count, m / count, m % count};
-}
-
 static void pack_a(int64_t m, int64_t k, const void *a, const int64_t *as, void *to) {
-    panels rows = divide(m);
+    cpu_row_panels rows = cpu_divide_rows(m, ROWS);
     for (int64_t i = 0, at = 0, some; i < rows.count; i++, at += some) {
         some = rows.small + (i < rows.larger);
         pack_rows((int)some, k, (const real *)a + at * as[0], as[0], as[1], (real *)to + at * k);
@@ -251,7 +241,7 @@ static void block(int64_t m, int64_t n, int64_t k, const void *a_data, const int
                   const void *b, int64_t b_row, int64_t b_panel, void *c, const int64_t *cs,
                   bool add) {
     const real *a = a_data;
-    panels rows = divide(m);
+    cpu_row_panels rows = cpu_divide_rows(m, ROWS);
     bool near = !as || as[0] == 1;
     for (int64_t j = 0; j < n; j += PANEL) {
         int columns = n - j < PANEL ? (int)(n - j) : PANEL;
@@ -282,7 +272,7 @@ static void block(int64_t m, int64_t n, int64_t k, const void *a_data, const int
 
 static void block_listed(int64_t m, int64_t k, const void *a, const int64_t *list, const void *b,
                          const void *second, void *c, int64_t c_row, bool add) {
-    panels rows = divide(m);
+    cpu_row_panels rows = cpu_divide_rows(m, ROWS);
     tile t = {.k = k,
               .a_row = 1,
               .b = b,

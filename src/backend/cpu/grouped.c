@@ -3,8 +3,8 @@
  * element of the result: of bytes to 32 bits, which wrap, and of bfloat16 to f32. Both operands are
  * packed by groups, UNIT bytes each: of rows, and of panels of columns, group after group.
  *
- * With CPU_BESIDE each sum has a lane of its own, and a group of the left operand is copied to all
- * of a vector. Else an instruction makes the four sums of two rows and two columns.
+ * With CPU_BESIDE_SUMS each sum has a lane of its own, and a group of the left operand is copied to
+ * all of a vector. Else an instruction makes the four sums of two rows and two columns.
  *
  * Where instructions know one kind of bytes only, a byte x of the other is packed as x' = x - o, o
  * being 128 or -128, which flips its highest bit. With a = a' + s and b = b' + t, sum(a b) is
@@ -242,21 +242,11 @@ INLINE void pack_panels(int64_t k, int64_t n, const void *b_data, const int64_t 
     }
 }
 
-/* Row panels are as equal as can be: `small` rows each, and one more for the first of them. */
-typedef struct panels {
-    int64_t count, small, larger;
-} panels;
-
-static panels divide(int64_t m) {
-    int64_t count = (m + ROWS - 1) / ROWS;
-    return (panels){count, m / count, m % count};
-}
-
 INLINE void pack_rows(int64_t m, int64_t k, const void *a_data, const int64_t *strides,
                       void *to_data, bool left, bool right) {
     const element *a = a_data;
     packed *to = to_data;
-    panels rows = divide(m);
+    cpu_row_panels rows = cpu_divide_rows(m, ROWS);
     for (int64_t i = 0, some; i < rows.count; i++, a += some * strides[0]) {
         some = rows.small + (i < rows.larger);
 #ifdef CPU_FLIPS
@@ -453,7 +443,7 @@ static void correct_tile(sum *x, int64_t rows, const sum *of_rows, const sum *of
 /* Both operands are packed: strides of the others' interface say nothing here. */
 static void block(int64_t m, int64_t n, int64_t k, const void *a, const int64_t *as, const void *b,
                   int64_t b_row, int64_t b_panel, void *c, const int64_t *cs, bool add) {
-    panels rows = divide(m);
+    cpu_row_panels rows = cpu_divide_rows(m, ROWS);
     int64_t groups = groups_of(k), units = groups + BEFORE;
     /* Whole pairs of rows are written. */
     sum sums[(ROWS + 1) / 2 * 2 * PANEL];

@@ -4,10 +4,7 @@
  * them. */
 #include "backend/cpu/cpu.h"
 
-enum {
-    GRAIN = 1 << 16, /* multiplications that are worth a thread, */
-    LEAST = 1024
-}; /* and the blocked product */
+enum { GRAIN = 1 << 16 }; /* multiplications that are worth a thread */
 
 /* ---- finding ---- */
 
@@ -41,7 +38,7 @@ static bool is_packed(const cpu_kernels *kernels, const cpu_program *p, const sh
     int64_t row, column, k = axes.contracting.count;
     return axes.batch.count == 1 && rows->count * k == base_type_count(type) && k > 0 &&
            (others->count <= kernels->blocks[format].most_rows ||
-            (rows->count > 1 && others->count * rows->count * k > LEAST)) &&
+            (rows->count > 1 && others->count * rows->count * k > CPU_TINY_PRODUCT)) &&
            cpu_axes_collapse(rows, side, &row) &&
            cpu_axes_collapse(&axes.contracting, side, &column) && column == 1 &&
            (rows->count == 1 || row == k);

@@ -93,7 +93,7 @@ static shoal_status add_step(shoal_device *device, cpu_program *p, const shoal_n
     else if (cpu_scatter_windows_fits(p->g, node))
         return cpu_scatter_windows_prepare(kernels, p, step);
     else if (cpu_reduce_fits(kernels, p->g, node))
-        cpu_reduce_prepare(kernels, p, node, NULL, node->inputs[0], step);
+        cpu_reduce_prepare(kernels, p, node, NULL, step);
     else if (!cpu_index_prepare(kernels, p, step, &status) &&
              !cpu_order_prepare(kernels, p, step) && !cpu_row_prepare(kernels, p, step) &&
              !cpu_unpack_prepare(kernels, p, step))
@@ -142,12 +142,12 @@ static shoal_status add_reduce(cpu_program *p, const cpu_kernels *kernels,
     const fuse_operation *last = &kernel->operations[kernel->n_operations - 1];
     const shoal_node *node = last->node;
     cpu_region *inside = NULL;
-    uint32_t operand = widened_by(p, kernel);
+    uint32_t narrow = widened_by(p, kernel);
     step->node = node;
-    if (operand != GRAPH_NO_VALUE) {
+    if (narrow != GRAPH_NO_VALUE) {
         uint32_t *reads = base_arena_array(&p->arena, uint32_t, 2);
         if (!reads) return SHOAL_NO_MEMORY;
-        reads[0] = operand;
+        reads[0] = narrow;
         reads[1] = node->inputs[1];
         step->reads = reads;
         step->n_reads = 2;
@@ -160,8 +160,7 @@ static shoal_status add_reduce(cpu_program *p, const cpu_kernels *kernels,
         step->reads = node->inputs;
         step->n_reads = node->n_inputs;
     }
-    if (operand == GRAPH_NO_VALUE) operand = node->inputs[0];
-    cpu_reduce_prepare(kernels, p, node, inside, operand, step);
+    cpu_reduce_prepare(kernels, p, node, inside, step);
     return list_writes(p, kernel, step);
 }
 

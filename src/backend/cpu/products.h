@@ -75,7 +75,7 @@ enum { CPU_PREPARED = 256 };
 typedef struct cpu_block_kernel {
     base_block_decode decode;
     void (*dot)(const cpu_block_product *product);
-    int64_t most_rows; /* of x: from there on decoding once, into memory, is faster */
+    int64_t most_rows; /* of x: for more, blocked products of decoded panels are faster */
     /* A few rows of x are faster in another form, in `prepared` bytes for each CPU_PREPARED numbers
      * of a row. NULL: there is none. */
     void (*prepare)(const cpu_block_product *product, void *to);

@@ -65,8 +65,8 @@ bool cpu_reduce_fits(const cpu_kernels *kernels, const shoal_graph *g, const sho
 }
 
 void cpu_reduce_prepare(const cpu_kernels *kernels, const cpu_program *p, const shoal_node *node,
-                        cpu_region *region, uint32_t operand, cpu_step *step) {
-    const shoal_type *in = &p->g->values[operand].type;
+                        cpu_region *region, cpu_step *step) {
+    const shoal_type *in = &p->g->values[region ? node->inputs[0] : step->reads[0]].type;
     uint8_t out = p->g->values[node->first_output].type.dtype;
     uint16_t op = graph_body_op(node->regions[0]);
     uint8_t dtype = is_half(in->dtype) ? SHOAL_F32 : in->dtype;
@@ -76,7 +76,6 @@ void cpu_reduce_prepare(const cpu_kernels *kernels, const cpu_program *p, const 
                       .bytes = shoal_dtype_size((shoal_dtype)dtype),
                       .in_bytes = shoal_dtype_size((shoal_dtype)in->dtype),
                       .out_bytes = shoal_dtype_size((shoal_dtype)out),
-                      .operand = operand,
                       .region = region};
     if (is_half(in->dtype)) r->widen = kernels->convert[in->dtype][SHOAL_F32];
     if (is_half(out)) r->narrow = kernels->convert[SHOAL_F32][out];
@@ -235,7 +234,7 @@ shoal_status cpu_reduce_run(const cpu_run *run, const cpu_step *step) {
     const shoal_node *node = step->node;
     const shoal_type *type = &run->program->g->values[node->first_output].type;
     int64_t count = base_type_count(type);
-    job j = {.run = run, .r = r, .in = run->at[r->operand], .out = run->at[node->first_output]};
+    job j = {.run = run, .r = r, .in = run->at[step->reads[0]], .out = run->at[node->first_output]};
     _Alignas(8) char wide[8];
     j.initial = run->at[node->inputs[1]];
     if (!count) return SHOAL_OK;
