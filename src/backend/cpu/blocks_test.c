@@ -47,6 +47,13 @@ static void test_decode(void **state) {
     }
 }
 
+/* Memory for rows of x that are prepared, or for none. */
+static void *room_for(size_t bytes) {
+    void *room = aligned_alloc(CPU_ALIGN, (bytes / CPU_ALIGN + 1) * CPU_ALIGN);
+    assert_non_null(room);
+    return room;
+}
+
 /* A number that is put into one block of the middle row of w, as its scale or what is like one, or
  * into the rows of x. */
 typedef struct spoil {
@@ -74,8 +81,7 @@ static void check_product(const cpu_kernels *table, uint32_t format, int64_t m, 
     float *numbers = malloc((size_t)(n * k) * sizeof *numbers);
     float *x = malloc((size_t)(m * x_row) * sizeof *x), y[MOST_X * ROWS + 1];
     size_t room = (size_t)(m * ((k + CPU_PREPARED - 1) / CPU_PREPARED)) * kernel->prepared;
-    void *prepared = aligned_alloc(CPU_ALIGN, room + CPU_ALIGN);
-    assert_non_null(prepared);
+    void *prepared = room_for(room);
     if (s->block >= 0)
         spoil_half(f, w + (size_t)(n / 2 * blocks + s->block) * f->bytes, s->field, s->half);
     base_block_decoder((base_block_number)format)(w, numbers, (size_t)(n * blocks));
@@ -166,8 +172,7 @@ static void test_scaled(void **state) {
                 const cpu_block_kernel *kernel = &tables[t]->blocks[k];
                 uint8_t *w = make_blocks(f, K / f->values, true);
                 float x[K], numbers[K], y = NAN;
-                void *prepared = aligned_alloc(CPU_ALIGN, kernel->prepared + CPU_ALIGN);
-                assert_non_null(prepared);
+                void *prepared = room_for(kernel->prepared);
                 base_block_decoder((base_block_number)k)(w, numbers, K / f->values);
                 double sum = 0, size = 0;
                 for (int a = 0; a < K; a++) {
@@ -194,8 +199,7 @@ static void multiply(const cpu_block_kernel *kernel, const shoal_block_format *f
                      cpu_block_product p, int64_t some) {
     size_t each =
         kernel->prepared * (size_t)((p.blocks * f->values + CPU_PREPARED - 1) / CPU_PREPARED);
-    void *prepared = aligned_alloc(CPU_ALIGN, (size_t)p.m * each + CPU_ALIGN);
-    assert_non_null(prepared);
+    void *prepared = room_for((size_t)p.m * each);
     if (kernel->prepare && p.m <= kernel->most_prepared) {
         kernel->prepare(&p, prepared);
         p.prepared = prepared;

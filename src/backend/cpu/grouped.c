@@ -79,7 +79,8 @@ enum {
     UNIT = GROUP * (int)sizeof(packed),
     WIDTH = BYTES / (int)sizeof(sum),
     PANEL = 2 * WIDTH,
-    LINE = 64 /* bytes that come from memory together */
+    LINE = 64, /* bytes that come from memory together */
+    SOON = 8   /* groups of a panel that are on their way to the first cache */
 };
 #ifdef CPU_FLIPS
 enum { BEFORE = 1 }; /* units before the groups of a row or column */
@@ -112,6 +113,7 @@ typedef uint8_t chunk __attribute__((vector_size(16)));
 typedef uint8_t loose_chunk __attribute__((vector_size(16), aligned(1), may_alias));
 typedef uint16_t words __attribute__((vector_size(16)));
 typedef uint32_t longs __attribute__((vector_size(16)));
+typedef uint64_t octets __attribute__((vector_size(16)));
 
 #define ZIP_BYTES(a, b, from)                                                                      \
     __builtin_shufflevector(a, b, (from), (from) + 16, (from) + 1, (from) + 17, (from) + 2,        \
@@ -124,7 +126,9 @@ typedef uint32_t longs __attribute__((vector_size(16)));
 #define ZIP_LONGS(a, b, from)                                                                      \
     __builtin_shufflevector(a, b, (from), (from) + 4, (from) + 1, (from) + 5)
 
-INLINE void put(void *to, chunk x) { *(loose_chunk *)to = x; }
+#define ZIP_OCTETS(a, b, from) __builtin_shufflevector(a, b, from, (from) + 2)
+
+#define PUT(to, x) (*(loose_chunk *)(void *)(to) = (chunk)(x))
 
 /* GROUP rows of 16 bytes each: every column's elements side by side. */
 INLINE void interleave(const element *from, int64_t row, bool other, void *to_data) {
@@ -145,11 +149,11 @@ INLINE void interleave(const element *from, int64_t row, bool other, void *to_da
     }
     for (int i = 0; i < 4; i++) {
         if (GROUP == 4) {
-            put(to + 16 * i, (chunk)four[0][i]);
+            PUT(to + 16 * i, four[0][i]);
             continue;
         }
-        put(to + 32 * i, (chunk)ZIP_LONGS(four[0][i], four[1][i], 0));
-        put(to + 32 * i + 16, (chunk)ZIP_LONGS(four[0][i], four[1][i], 2));
+        PUT(to + 32 * i, ZIP_LONGS(four[0][i], four[1][i], 0));
+        PUT(to + 32 * i + 16, ZIP_LONGS(four[0][i], four[1][i], 2));
     }
 #elif !defined(CPU_BFLOATS)
     typedef int16_t wide __attribute__((vector_size(32)));
@@ -163,24 +167,63 @@ INLINE void interleave(const element *from, int64_t row, bool other, void *to_da
 #else
     words ab[] = {ZIP_WORDS((words)x[0], (words)x[1], 0), ZIP_WORDS((words)x[0], (words)x[1], 4)};
     if (GROUP == 2) {
-        put(to, (chunk)ab[0]);
-        put(to + 16, (chunk)ab[1]);
+        PUT(to, ab[0]);
+        PUT(to + 16, ab[1]);
         return;
     }
     const chunk *last = x + GROUP - 2;
     words cd[] = {ZIP_WORDS((words)last[0], (words)last[1], 0),
                   ZIP_WORDS((words)last[0], (words)last[1], 4)};
     for (int i = 0; i < 2; i++) {
-        put(to + 32 * i, (chunk)ZIP_LONGS((longs)ab[i], (longs)cd[i], 0));
-        put(to + 32 * i + 16, (chunk)ZIP_LONGS((longs)ab[i], (longs)cd[i], 2));
+        PUT(to + 32 * i, ZIP_LONGS((longs)ab[i], (longs)cd[i], 0));
+        PUT(to + 32 * i + 16, ZIP_LONGS((longs)ab[i], (longs)cd[i], 2));
     }
 #endif
+}
+
+/* EACH groups of as many lines, in which elements are side by side: the first one of all lines,
+ * then, `most` units behind it, the next one. Elements so far ahead are read soon. */
+enum { EACH = 16 / UNIT };
+INLINE void turn(const element *from, int64_t line, int64_t ahead, bool other, void *to_data,
+                 int64_t most) {
+    char *to = to_data;
+    chunk x[EACH];
+    for (int i = 0; i < EACH; i++) {
+        const element *at = from + i * line;
+        __builtin_prefetch(at + ahead);
+#if defined(CPU_BFLOATS) || defined(CPU_FLIPS)
+        x[i] = *(const loose_chunk *)(const void *)at;
+#else
+        typedef int16_t wide __attribute__((vector_size(16)));
+        typedef uint8_t half __attribute__((vector_size(8)));
+        typedef int8_t signed_half __attribute__((vector_size(8)));
+        half bytes;
+        memcpy(&bytes, at, sizeof bytes);
+        x[i] = (chunk)(other ? __builtin_convertvector(bytes, wide)
+                             : __builtin_convertvector((signed_half)bytes, wide));
+#endif
+#if !defined(CPU_BFLOATS) && defined(CPU_FLIPS)
+        x[i] ^= (chunk){0} + (uint8_t)(other ? 0x80 : 0);
+#endif
+    }
+    for (int64_t g = 0, step = most * UNIT; g < EACH; g += 2, to += 2 * step) {
+        if (UNIT == 8) {
+            PUT(to, ZIP_OCTETS((octets)x[0], (octets)x[1], 0));
+            PUT(to + step, ZIP_OCTETS((octets)x[0], (octets)x[1], 1));
+            continue;
+        }
+        longs lines[4];
+        for (int i = 0; i < 4; i++) lines[i] = (longs)x[i % EACH];
+        longs even = g ? ZIP_LONGS(lines[0], lines[2], 2) : ZIP_LONGS(lines[0], lines[2], 0);
+        longs odd = g ? ZIP_LONGS(lines[1], lines[3], 2) : ZIP_LONGS(lines[1], lines[3], 0);
+        PUT(to, ZIP_LONGS(even, odd, 0));
+        PUT(to + step, ZIP_LONGS(even, odd, 2));
+    }
 }
 
 /* n elements, which are `step` apart, as a group, with zeros behind them. */
 INLINE void pack_group(int64_t n, const element *from, int64_t step, bool other, packed *to) {
     if (n >= GROUP && step == 1) {
-#pragma GCC unroll 8
         for (int q = 0; q < GROUP; q++) to[q] = packed_of(from[q], other);
         return;
     }
@@ -191,9 +234,12 @@ INLINE void pack_group(int64_t n, const element *from, int64_t step, bool other,
  * the missing ones as zeros. */
 INLINE void pack_lines(int64_t n, int64_t most, int64_t k, const element *from, int64_t step,
                        int64_t along, bool other, packed *to) {
-    enum { SOME = 16 / (int)sizeof(element) };
+    enum { SOME = 16 / (int)sizeof(element), LONG = EACH * GROUP };
+    int64_t whole = along == 1 ? k / LONG * LONG : 0;
     for (int64_t p = 0; p < k; p += GROUP, to += most * GROUP) {
-        int64_t j = 0;
+        int64_t j = p < whole ? n / EACH * EACH : 0;
+        for (int64_t i = 0; p % LONG == 0 && i < j; i += EACH)
+            turn(from + p + i * step, step, n * step, other, to + i * GROUP, most);
         if (step == 1 && p + GROUP <= k)
             for (; j + SOME <= n; j += SOME)
                 interleave(from + p * along + j, along, other, to + j * GROUP);
@@ -208,15 +254,24 @@ INLINE void pack_lines(int64_t n, int64_t most, int64_t k, const element *from, 
  * + k * other_offset). */
 static void sum_lines(int64_t most, int64_t k, const packed *from, bool is_signed, uint32_t offset,
                       uint32_t other_offset, uint32_t *to) {
-    for (int64_t j = 0; j < most; j++) to[j] = 0;
-    if (!offset) return;
-    for (int64_t p = 0; p < groups_of(k); p++, from += most * GROUP)
-        for (int64_t j = 0; j < most; j++)
-            for (int q = 0; q < GROUP; q++) {
-                packed x = from[j * GROUP + q];
-                to[j] += is_signed ? (uint32_t)(int8_t)x : (uint32_t)x;
-            }
-    for (int64_t j = 0; j < most; j++) to[j] = offset * (to[j] + (uint32_t)k * other_offset);
+    uint32_t flip = is_signed ? 0x80808080 : 0;
+    uint32_t others = (uint32_t)k * other_offset - (flip & 128) * GROUP * (uint32_t)groups_of(k);
+    for (int64_t j = 0; j < most; j += EACH) {
+        int64_t first = most < EACH ? 0 : j + EACH > most ? most - EACH : j;
+        longs sums = {0}, x = {0};
+        for (int64_t p = 0; offset && p < groups_of(k); p++) {
+            const packed *at = from + (p * most + first) * GROUP;
+            if (most < EACH)
+                memcpy(&x, at, (size_t)most * UNIT);
+            else
+                memcpy(&x, at, sizeof x);
+            longs bytes = x ^ flip;
+            sums += (bytes & 255) + (bytes >> 8 & 255) + (bytes >> 16 & 255) + (bytes >> 24);
+        }
+        for (int64_t i = 0; i < EACH && i < most; i++)
+            to[first + i] =
+                offset * (others + (UNIT == 4 ? sums[i] : sums[2 * i % 4] + sums[(2 * i + 1) % 4]));
+    }
 }
 
 /* What was taken from bytes on the left, and on the right, where instructions want signed ones. */
@@ -268,11 +323,23 @@ INLINE void pack_rows(int64_t m, int64_t k, const void *a_data, const int64_t *s
 typedef struct tile {
     int64_t groups;
     const char *a, *b;
-    sum *to; /* ROWS x PANEL */
+    const sum *of_rows, *of_columns; /* CPU_FLIPS: what is added to their sums */
+    sum *to;                         /* whole rows of PANEL sums, `row` apart */
+    int64_t row;
+    bool add; /* to what is there */
     /* A line of memory that will be read soon is asked for after every `often` groups. */
     const char *ahead;
     int64_t often;
 } tile;
+
+INLINE void finish(const tile *t, int i, int v, vec sums) {
+    loose *to = (loose *)(t->to + i * t->row + v * WIDTH);
+#ifdef CPU_FLIPS
+    sums += t->of_rows[i] + *(const loose *)(t->of_columns + v * WIDTH);
+#endif
+    if (t->add) sums += *to;
+    *to = sums;
+}
 
 #ifdef CPU_BESIDE_SUMS
 INLINE vec multiply(vec sums, group_vec left, group_vec right) {
@@ -316,6 +383,9 @@ INLINE int multiply_lanes(const char *a, int rows, const group_vec *right, vec (
 INLINE void multiply_tile(const tile *t, int rows) {
     vec sums[ROWS][2];
     const char *a = t->a, *b = t->b, *ahead = t->ahead;
+    for (int i = 0; i < rows; i++)
+        for (int at = 0; at < PANEL; at += LINE / (int)sizeof(sum))
+            __builtin_prefetch(t->to + i * t->row + at, 1);
 #pragma GCC unroll 14
     for (int i = 0; i < rows; i++) sums[i][0] = sums[i][1] = (vec){0};
     for (int64_t p = 0; p < t->groups; ahead += LINE) {
@@ -324,6 +394,8 @@ INLINE void multiply_tile(const tile *t, int rows) {
         for (; p < end; p++, b += PANEL * UNIT, a += rows * UNIT) {
             const group_vec right[] = {*(const loose_groups *)(const void *)b,
                                        *(const loose_groups *)(const void *)(b + BYTES)};
+            for (int line = 0; line < PANEL * UNIT; line += LINE)
+                __builtin_prefetch(b + SOON * PANEL * UNIT + line);
             int first = multiply_lanes(a, rows, right, sums);
 #pragma GCC unroll 14
             for (int i = first; i < rows; i++) {
@@ -337,7 +409,7 @@ INLINE void multiply_tile(const tile *t, int rows) {
     }
 #pragma GCC unroll 14
     for (int i = 0; i < rows; i++)
-        for (int v = 0; v < 2; v++) *(loose *)(t->to + i * PANEL + v * WIDTH) = sums[i][v];
+        for (int v = 0; v < 2; v++) finish(t, i, v, sums[i][v]);
 }
 #else
 #ifdef CPU_BFLOATS
@@ -346,20 +418,16 @@ typedef bfloat16x8_t two_groups;
 INLINE four multiply(four sums, two_groups left, two_groups right) {
     return vbfmmlaq_f32(sums, left, right);
 }
-INLINE void split(four x, float *upper, float *lower) {
-    vst1_f32(upper, vget_low_f32(x));
-    vst1_f32(lower, vget_high_f32(x));
-}
+INLINE four upper(four x, four y) { return vcombine_f32(vget_low_f32(x), vget_low_f32(y)); }
+INLINE four lower(four x, four y) { return vcombine_f32(vget_high_f32(x), vget_high_f32(y)); }
 #else
 typedef int32x4_t four;
 typedef int8x16_t two_groups;
 INLINE four multiply(four sums, two_groups left, two_groups right) {
     return vmmlaq_s32(sums, left, right);
 }
-INLINE void split(four x, sum *upper, sum *lower) {
-    vst1_u32(upper, (uint32x2_t)vget_low_s32(x));
-    vst1_u32(lower, (uint32x2_t)vget_high_s32(x));
-}
+INLINE four upper(four x, four y) { return vcombine_s32(vget_low_s32(x), vget_low_s32(y)); }
+INLINE four lower(four x, four y) { return vcombine_s32(vget_high_s32(x), vget_high_s32(y)); }
 #endif
 
 /* The groups of two rows or columns; of one, with zeros as the other. */
@@ -386,11 +454,10 @@ INLINE void multiply_tile(const tile *t, int rows) {
                 for (int j = 0; j < PAIRS; j++) sums[i][j] = multiply(sums[i][j], left, right[j]);
             }
         }
-        for (int i = 0; 2 * i < rows; i++)
-            for (int j = 0; j < PAIRS; j++) {
-                sum *to = t->to + 2 * i * PANEL + half * PANEL / 2 + 2 * j;
-                split(sums[i][j], to, to + PANEL);
-            }
+        for (int i = 0; 2 * i < rows; i++) {
+            finish(t, 2 * i, half, (vec)upper(sums[i][0], sums[i][1]));
+            if (2 * i + 1 < rows) finish(t, 2 * i + 1, half, (vec)lower(sums[i][0], sums[i][1]));
+        }
     }
 }
 #endif
@@ -414,7 +481,7 @@ static const tile_kernel kernels[ROWS] = {TILES(NAMED)};
 
 /* ---- blocks ---- */
 
-/* A tile of sums to where it belongs. */
+/* A tile of sums to where it belongs, if that is no whole row of a panel. */
 static void put_tile(const sum *from, int64_t rows, int64_t columns, sum *c, const int64_t *cs,
                      bool add) {
     if (cs[1] != 1) {
@@ -433,40 +500,33 @@ static void put_tile(const sum *from, int64_t rows, int64_t columns, sum *c, con
     }
 }
 
-#ifdef CPU_FLIPS
-static void correct_tile(sum *x, int64_t rows, const sum *of_rows, const sum *of_columns) {
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < PANEL; j++) x[i * PANEL + j] += of_rows[i] + of_columns[j];
-}
-#endif
-
 /* Both operands are packed: strides of the others' interface say nothing here. */
 static void block(int64_t m, int64_t n, int64_t k, const void *a, const int64_t *as, const void *b,
                   int64_t b_row, int64_t b_panel, void *c, const int64_t *cs, bool add) {
     cpu_row_panels rows = cpu_divide_rows(m, ROWS);
     int64_t groups = groups_of(k), units = groups + BEFORE;
-    /* Whole pairs of rows are written. */
-    sum sums[(ROWS + 1) / 2 * 2 * PANEL];
+    sum sums[ROWS * PANEL];
     for (int64_t j = 0; j < n; j += PANEL) {
         const char *panel = (const char *)b + j * units * UNIT;
         const char *next = j + PANEL < n ? panel + PANEL * units * UNIT : panel;
+        bool direct = j + PANEL <= n && cs[1] == 1;
         tile t = {.groups = groups,
                   .b = panel + BEFORE * PANEL * UNIT,
-                  .to = sums,
+                  .of_columns = (const sum *)(const void *)panel,
+                  .row = direct ? cs[0] : PANEL,
+                  .add = direct && add,
                   .often = rows.count > 1 ? rows.count * LINE / (PANEL * UNIT) : 1};
         if (t.often < 1) t.often = 1;
         for (int64_t i = 0, at = 0, some; i < rows.count; i++, at += some) {
             some = rows.small + (i < rows.larger);
             const char *left = (const char *)a + at * units * UNIT;
+            sum *to = (sum *)c + at * cs[0] + j * cs[1];
             t.a = left + BEFORE * some * UNIT;
+            t.of_rows = (const sum *)(const void *)left;
+            t.to = direct ? to : sums;
             t.ahead = next + PANEL * UNIT * units / rows.count * i;
             kernels[some - 1](&t);
-#ifdef CPU_FLIPS
-            correct_tile(sums, some, (const sum *)(const void *)left,
-                         (const sum *)(const void *)panel);
-#endif
-            put_tile(sums, some, n - j < PANEL ? n - j : PANEL, (sum *)c + at * cs[0] + j * cs[1],
-                     cs, add);
+            if (!direct) put_tile(sums, some, n - j < PANEL ? n - j : PANEL, to, cs, add);
         }
     }
 }
