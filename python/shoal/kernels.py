@@ -41,6 +41,8 @@ def _run(name: str, operands: tuple[NDArray[Any], ...], shape: tuple[int, ...], 
          attrs: dict[str, Any] | None = None) -> NDArray[Any]:
     if out is None:
         out = np.empty(shape, dtype)
+    elif not isinstance(out, np.ndarray):
+        raise InvalidError(f"out: {out!r} is no array of NumPy's, into which the result could go")
     _shoal.kernel(name, tuple(map(_pair, operands)), attrs, (_pair(out),))
     return out
 

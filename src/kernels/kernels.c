@@ -249,7 +249,13 @@ shoal_status shoal_kernel_matmul(const shoal_array *a, const shoal_array *b,
     for (uint32_t i = 0; i < rank; i++) numbers[i] = i;
     shoal_attr attrs[PRODUCT_ATTRS];
     product_attrs(numbers, rank, (const int64_t[]){rank + 1, rank}, attrs);
-    bool widens = is_byte(a->dtype) && is_byte(b->dtype) && out->dtype == SHOAL_I32;
+    bool bytes = is_byte(a->dtype) && is_byte(b->dtype);
+    bool widens = bytes && out->dtype == SHOAL_I32, alike = a->dtype == b->dtype;
+    if (bytes && !widens && (!alike || out->dtype != a->dtype))
+        return base_fail(SHOAL_INVALID, "matmul: the product of %s and %s is %s%sint32, not %s",
+                         shoal_dtype_name(a->dtype), shoal_dtype_name(b->dtype),
+                         alike ? shoal_dtype_name(a->dtype) : "", alike ? " or " : "",
+                         shoal_dtype_name(out->dtype));
     const kernels_call call = {.name = "matmul",
                                .build = widens ? build_widened : build_one,
                                .op = GRAPH_DOT_GENERAL,

@@ -173,7 +173,12 @@ static void test_matmul_of_bytes(void **state) {
     }
     shoal_array x = {SHOAL_I8, 2, left, NULL, a}, y = {SHOAL_I8, 2, right, turned, b};
     shoal_array z = {SHOAL_I16, 2, out, NULL, c};
-    refused(shoal_kernel_matmul(&x, &y, &z), SHOAL_INVALID, "matmul");
+    refused(shoal_kernel_matmul(&x, &y, &z), SHOAL_INVALID,
+            "matmul: the product of int8 and int8 is int8 or int32, not int16");
+    y.dtype = SHOAL_U8;
+    z.dtype = SHOAL_I8;
+    refused(shoal_kernel_matmul(&x, &y, &z), SHOAL_INVALID,
+            "matmul: the product of int8 and uint8 is int32, not int8");
 }
 
 static void test_matmul_of_batches(void **state) {

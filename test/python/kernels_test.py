@@ -193,6 +193,7 @@ def test_what_is_wrong():
         (lambda: K.softmax(x, 2), "an array of 2 axes has no axis 2"),
         (lambda: K.silu(x, out=np.empty((8, 4), np.float32)), r"silu: result 0 is float32\[8, 4\]; give an array of float32\[4, 8\]"),
         (lambda: K.silu(x.astype(int)), "silu"),
+        (lambda: K.silu(x, out=np.float32), "out: .* is no array"),
         (lambda: K.silu(x, out=np.broadcast_to(x[:1], (4, 8))), "read-only|not writable"),
         (lambda: K.matmul(x, x), r"matmul: the last axis of the first operand \(8\) must equal axis 0 of the second \(4\)"),
         (lambda: K.matmul(np.zeros((2, 3, 4), "f"), np.zeros((5, 4, 2), "f")), "cannot be broadcast"),

@@ -12,6 +12,13 @@ enum {
 
 #define FOLD_OF(name, source, widen, type, lanes_, expression)                                     \
     INLINE type join_##name(type x, type y) { return (type)(expression); }                         \
+    /* The partial results and n elements more, fewer than there are lanes. */                     \
+    static __attribute__((noinline)) type end_##name(const source *x, int64_t n, type *lanes) {    \
+        for (int k = 0; k < n; k++) lanes[k] = join_##name(lanes[k], widen(x[k]));                 \
+        for (int width = lanes_ / 2; width; width /= 2)                                            \
+            for (int k = 0; k < width; k++) lanes[k] = join_##name(lanes[k], lanes[k + width]);    \
+        return lanes[0];                                                                           \
+    }                                                                                              \
     INLINE void block_##name(const source *x, int64_t row, int rows, int64_t n, type *to) {        \
         enum { LANES = lanes_ };                                                                   \
         if (n < LANES) {                                                                           \
@@ -32,14 +39,7 @@ enum {
                 for (int k = 0; k < LANES; k++)                                                    \
                     lanes[r][k] = join_##name(lanes[r][k], widen(x[r * row + at + k]));            \
         }                                                                                          \
-        for (int r = 0; r < rows; r++) {                                                           \
-            for (int k = 0; at + k < n; k++)                                                       \
-                lanes[r][k] = join_##name(lanes[r][k], widen(x[r * row + at + k]));                \
-            for (int width = LANES / 2; width; width /= 2)                                         \
-                for (int k = 0; k < width; k++)                                                    \
-                    lanes[r][k] = join_##name(lanes[r][k], lanes[r][k + width]);                   \
-            to[r] = lanes[r][0];                                                                   \
-        }                                                                                          \
+        for (int r = 0; r < rows; r++) to[r] = end_##name(x + r * row + at, n - at, lanes[r]);     \
     }                                                                                              \
     INLINE void rows_##name(type *totals, const source *x, int rows, int64_t n, bool more) {       \
         for (int64_t at = 0; at < n; at += CPU_FOLD_BLOCK, more = true) {                          \
@@ -78,34 +78,45 @@ FOLD_HALF(multiply, x *y)
 FOLD_HALF(maximum, maximum_f32(x, y))
 FOLD_HALF(minimum, minimum_f32(x, y))
 
-#define INTEGER(name, type, wide)                                                                  \
-    FOLD(add_##name, type, sizeof(type) == 8 ? 16 : 32, (wide)x + (wide)y)                         \
-    FOLD(multiply_##name, type, sizeof(type) == 8 ? 16 : 32, (wide)x * (wide)y)                    \
-    FOLD(maximum_##name, type, sizeof(type) == 8 ? 16 : 32, x > y ? x : y)                         \
-    FOLD(minimum_##name, type, sizeof(type) == 8 ? 16 : 32, x < y ? x : y)
-INTEGER(i8, int8_t, uint32_t)
-INTEGER(i16, int16_t, uint32_t)
-INTEGER(i32, int32_t, uint32_t)
-INTEGER(i64, int64_t, uint64_t)
-INTEGER(u8, uint8_t, uint32_t)
-INTEGER(u16, uint16_t, uint32_t)
-INTEGER(u32, uint32_t, uint32_t)
-INTEGER(u64, uint64_t, uint64_t)
+#define SIGNLESS(name, type, lanes, wide)                                                          \
+    FOLD(add_##name, type, lanes, (wide)x + (wide)y)                                               \
+    FOLD(multiply_##name, type, lanes, (wide)x *(wide)y)
+SIGNLESS(u8, uint8_t, 32, uint32_t)
+SIGNLESS(u16, uint16_t, 32, uint32_t)
+SIGNLESS(u32, uint32_t, 32, uint32_t)
+SIGNLESS(u64, uint64_t, 16, uint64_t)
+#define ORDERED(name, type, lanes)                                                                 \
+    FOLD(maximum_##name, type, lanes, x > y ? x : y)                                               \
+    FOLD(minimum_##name, type, lanes, x < y ? x : y)
+ORDERED(i8, int8_t, 32)
+ORDERED(i16, int16_t, 32)
+ORDERED(i32, int32_t, 32)
+ORDERED(i64, int64_t, 16)
+ORDERED(u8, uint8_t, 32)
+ORDERED(u16, uint16_t, 32)
+ORDERED(u32, uint32_t, 32)
+ORDERED(u64, uint64_t, 16)
 FOLD(or_bool, uint8_t, 32, (x | y) != 0)
 FOLD(and_bool, uint8_t, 32, (x != 0) & (y != 0))
 
-#define ROW(op, of_bool)                                                                           \
+#define ROW(op, of_bool, i8, i16, i32, i64)                                                        \
     {                                                                                              \
-        [SHOAL_BOOL] = of_bool, [SHOAL_I8] = fold_##op##_i8, [SHOAL_I16] = fold_##op##_i16,        \
-        [SHOAL_I32] = fold_##op##_i32, [SHOAL_I64] = fold_##op##_i64, [SHOAL_U8] = fold_##op##_u8, \
-        [SHOAL_U16] = fold_##op##_u16, [SHOAL_U32] = fold_##op##_u32,                              \
+        [SHOAL_BOOL] = of_bool, [SHOAL_I8] = fold_##op##_##i8, [SHOAL_I16] = fold_##op##_##i16,    \
+        [SHOAL_I32] = fold_##op##_##i32, [SHOAL_I64] = fold_##op##_##i64,                          \
+        [SHOAL_U8] = fold_##op##_u8, [SHOAL_U16] = fold_##op##_u16, [SHOAL_U32] = fold_##op##_u32, \
         [SHOAL_U64] = fold_##op##_u64, [SHOAL_F32] = fold_##op##_f32,                              \
         [SHOAL_F64] = fold_##op##_f64, [SHOAL_F16] = fold_##op##_f16,                              \
         [SHOAL_BF16] = fold_##op##_bf16                                                            \
     }
+/* Sums and products have the same bits for signed and unsigned numbers. */
+#define SIGNLESS_ROW(op, of_bool) ROW(op, of_bool, u8, u16, u32, u64)
+#define ORDERED_ROW(op, of_bool) ROW(op, of_bool, i8, i16, i32, i64)
 
 const cpu_fold_kernel CPU_OF_SET(folds)[GRAPH_OP_BUILT_IN][SHOAL_DTYPE_COUNT] = {
-    [GRAPH_ADD] = ROW(add, fold_or_bool),         [GRAPH_MULTIPLY] = ROW(multiply, fold_and_bool),
-    [GRAPH_MAXIMUM] = ROW(maximum, fold_or_bool), [GRAPH_MINIMUM] = ROW(minimum, fold_and_bool),
-    [GRAPH_OR] = {[SHOAL_BOOL] = fold_or_bool},   [GRAPH_AND] = {[SHOAL_BOOL] = fold_and_bool},
+    [GRAPH_ADD] = SIGNLESS_ROW(add, fold_or_bool),
+    [GRAPH_MULTIPLY] = SIGNLESS_ROW(multiply, fold_and_bool),
+    [GRAPH_MAXIMUM] = ORDERED_ROW(maximum, fold_or_bool),
+    [GRAPH_MINIMUM] = ORDERED_ROW(minimum, fold_and_bool),
+    [GRAPH_OR] = {[SHOAL_BOOL] = fold_or_bool},
+    [GRAPH_AND] = {[SHOAL_BOOL] = fold_and_bool},
 };

@@ -81,7 +81,8 @@ static void check_block(const char *name, const cpu_gemm *gemm, const shoal_dtyp
 static void check_grouped(const char *name, const cpu_grouped *grouped, bool floats) {
     for (int64_t m = 1; grouped->exists && m <= MOST; m += m < 30 ? STRIDE : 19)
         for (int64_t n = 1; n <= MOST; n += n % 8 ? 7 : 8)
-            for (unsigned form = (unsigned)(m + n) % 7; form < (floats ? 16 : 64); form += 7) {
+            for (unsigned form = (unsigned)(m + n) % 7; form < (floats ? 16 : 64);
+                 form += 7 * STRIDE) {
                 unsigned left = form / 16 & 1, right = form / 32;
                 const shoal_dtype dtypes[] = {floats ? SHOAL_BF16
                                               : left ? SHOAL_U8
@@ -202,7 +203,7 @@ static void test_products(void **state) {
                                         {20, 5, 600, 64},  {1, 64, 1100, 301}, {1, 65, 6500, 301},
                                         {3, 20, 900, 416}, {1, 3, 2, 2},       {1, 3, 2100, 2208}};
     for (size_t c = 0; c < sizeof shapes / sizeof *shapes; c++)
-        for (unsigned form = c % 3; form < 16; form += 3) {
+        for (unsigned form = c % 3; form < 16; form += 3 * STRIDE) {
             bool left = form & 4, right = form & 8;
             const shoal_dtype dtypes[] = {left ? SHOAL_U8 : SHOAL_I8, right ? SHOAL_U8 : SHOAL_I8};
             for (int how = 0; how < HOWS; how++) {
