@@ -70,17 +70,28 @@ static void spoil_half(const shoal_block_format *f, uint8_t *block, int field, u
     memcpy(block + (last ? 208 : two ? 2 * field : 0), &half, sizeof half);
 }
 
+/* prepared: room for the rows of x, if integers are to multiply. */
+static void dot(const cpu_kernels *table, uint32_t format, cpu_block_product p, void *prepared) {
+    if (!prepared) {
+        table->blocks[format].dot(&p);
+        return;
+    }
+    table->digits[format].prepare(&p, prepared);
+    p.prepared = prepared;
+    table->digits[format].dot(&p, &table->blocks[format]);
+}
+
 /* m rows of x, further apart than they are long; results by row or by column. Rows are prepared
  * where `prepares`, or else multiplied as they are. */
 static void check_product(const cpu_kernels *table, uint32_t format, int64_t m, int64_t n,
                           int64_t blocks, bool turned, bool prepares, const spoil *s) {
     const shoal_block_format *f = shoal_block_format_at(format);
-    const cpu_block_kernel *kernel = &table->blocks[format];
+    const cpu_digits_kernel *digits = &table->digits[format];
     int64_t k = blocks * (int64_t)f->values, x_row = k + 5;
     uint8_t *w = make_blocks(f, (size_t)(n * blocks), true);
     float *numbers = malloc((size_t)(n * k) * sizeof *numbers);
     float *x = malloc((size_t)(m * x_row) * sizeof *x), y[MOST_X * ROWS + 1];
-    size_t room = (size_t)(m * ((k + CPU_PREPARED - 1) / CPU_PREPARED)) * kernel->prepared;
+    size_t room = (size_t)(m * ((k + CPU_PREPARED - 1) / CPU_PREPARED)) * digits->bytes;
     void *prepared = room_for(room);
     if (s->block >= 0)
         spoil_half(f, w + (size_t)(n / 2 * blocks + s->block) * f->bytes, s->field, s->half);
@@ -96,11 +107,7 @@ static void check_product(const cpu_kernels *table, uint32_t format, int64_t m, 
                            .blocks = blocks,
                            .x_row = x_row,
                            .y_strides = {turned ? 1 : n, turned ? m : 1}};
-    if (prepares) {
-        kernel->prepare(&p, prepared);
-        p.prepared = prepared;
-    }
-    kernel->dot(&p);
+    dot(table, format, p, prepares ? prepared : NULL);
     for (int64_t j = 0; j < m; j++)
         for (int64_t i = 0; i < n; i++) {
             double sum = 0, size = 0;
@@ -131,7 +138,7 @@ static void check_product(const cpu_kernels *table, uint32_t format, int64_t m, 
 static void check_products(int64_t m, int64_t n, int64_t blocks, bool turned, const spoil *s) {
     for (int t = 0; t < n_tables; t++)
         for (uint32_t k = 0; k < BASE_BLOCK_COUNT; k++)
-            for (int prepares = 0; prepares <= !!tables[t]->blocks[k].prepare; prepares++)
+            for (int prepares = 0; prepares <= (tables[t]->digits[k].most_rows > 0); prepares++)
                 check_product(tables[t], k, m, n, blocks, turned, prepares, s);
 }
 
@@ -169,10 +176,10 @@ static void test_scaled(void **state) {
         for (uint32_t k = 0; k < BASE_BLOCK_COUNT; k++)
             for (size_t i = 0; i < sizeof scales / sizeof *scales; i++) {
                 const shoal_block_format *f = shoal_block_format_at(k);
-                const cpu_block_kernel *kernel = &tables[t]->blocks[k];
+                const cpu_digits_kernel *digits = &tables[t]->digits[k];
                 uint8_t *w = make_blocks(f, K / f->values, true);
                 float x[K], numbers[K], y = NAN;
-                void *prepared = room_for(kernel->prepared);
+                void *prepared = room_for(digits->bytes);
                 base_block_decoder((base_block_number)k)(w, numbers, K / f->values);
                 double sum = 0, size = 0;
                 for (int a = 0; a < K; a++) {
@@ -181,11 +188,7 @@ static void test_scaled(void **state) {
                     size += fabs((double)x[a] * (double)numbers[a]);
                 }
                 cpu_block_product p = {w, x, &y, .m = 1, .n = 1, .blocks = K / f->values};
-                if (kernel->prepare) {
-                    kernel->prepare(&p, prepared);
-                    p.prepared = prepared;
-                }
-                kernel->dot(&p);
+                dot(tables[t], k, p, digits->most_rows ? prepared : NULL);
                 if (!(fabs((double)y - sum) <= 2e-6 * size + 0x1p-149 * K))
                     fail_msg("%s, %s, x of %g: %g, not %g", tables[t]->name, f->name,
                              (double)scales[i], (double)y, sum);
@@ -195,18 +198,14 @@ static void test_scaled(void **state) {
 }
 
 /* y = w x by a table's kernels, in parts of `some` rows of w, as threads take them. */
-static void multiply(const cpu_block_kernel *kernel, const shoal_block_format *f,
-                     cpu_block_product p, int64_t some) {
-    size_t each =
-        kernel->prepared * (size_t)((p.blocks * f->values + CPU_PREPARED - 1) / CPU_PREPARED);
-    void *prepared = room_for((size_t)p.m * each);
-    if (kernel->prepare && p.m <= kernel->most_prepared) {
-        kernel->prepare(&p, prepared);
-        p.prepared = prepared;
-    }
+static void multiply(const cpu_kernels *table, uint32_t format, cpu_block_product p, int64_t some) {
+    const shoal_block_format *f = shoal_block_format_at(format);
+    const cpu_digits_kernel *digits = &table->digits[format];
+    int64_t groups = (p.blocks * f->values + CPU_PREPARED - 1) / CPU_PREPARED;
+    void *prepared = room_for((size_t)(p.m * groups) * digits->bytes);
     for (int64_t left = p.n; left > 0; left -= p.n) {
         p.n = left < some ? left : some;
-        kernel->dot(&p);
+        dot(table, format, p, p.m <= digits->most_rows ? prepared : NULL);
         p.w += p.n * p.blocks * f->bytes;
         p.y += p.n * p.y_strides[1];
     }
@@ -221,7 +220,6 @@ static void test_rows_alone(void **state) {
         for (uint32_t k = 0; k < BASE_BLOCK_COUNT; k++)
             for (int64_t m = 1; m <= MOST_X; m++) {
                 const shoal_block_format *f = shoal_block_format_at(k);
-                const cpu_block_kernel *kernel = &tables[t]->blocks[k];
                 int64_t blocks = VALUES / f->values;
                 uint8_t *w = make_blocks(f, (size_t)(W_ROWS * blocks), true);
                 for (int i = 0; i < MOST_X * VALUES; i++)
@@ -234,15 +232,15 @@ static void test_rows_alone(void **state) {
                                        .x_row = VALUES,
                                        .y_strides = {W_ROWS, 1}};
                 p.y = whole_y;
-                multiply(kernel, f, p, W_ROWS);
+                multiply(tables[t], k, p, W_ROWS);
                 p.y = y;
                 for (int64_t some = 1; some < W_ROWS; some++) {
-                    multiply(kernel, f, p, some);
+                    multiply(tables[t], k, p, some);
                     assert_memory_equal(y, whole_y, (size_t)(m * W_ROWS) * sizeof *y);
                 }
                 if (m > 1) {
                     x[VALUES * (m - 1) + 7] = NAN;
-                    multiply(kernel, f, p, W_ROWS);
+                    multiply(tables[t], k, p, W_ROWS);
                     assert_memory_equal(y, whole_y, (size_t)((m - 1) * W_ROWS) * sizeof *y);
                 }
                 free(w);
@@ -271,7 +269,7 @@ static void test_beside_larger(void **state) {
                     size += fabs((double)x[i] * (double)weights[i]);
                 }
                 cpu_block_product p = {.w = w, .x = x, .y = &y, .m = 1, .n = 1, .blocks = blocks};
-                multiply(&tables[t]->blocks[k], f, p, 1);
+                multiply(tables[t], k, p, 1);
                 if (!(fabs((double)y - sum) <= 3e-5 * size))
                     fail_msg("%s, %s, beside %g: %g, not %g", tables[t]->name, f->name,
                              (double)larger, (double)y, sum);

@@ -85,6 +85,7 @@ typedef struct cpu_kernels {
     const cpu_pools *pools;
     const ref_random_kernels *random;
     const cpu_block_kernel *blocks; /* per format */
+    const cpu_digits_kernel *digits;
     /* Of three operands, two roundings: x y + z and z - x y. */
     cpu_map_kernel multiply_add[CPU_FLOATS], multiply_subtract[CPU_FLOATS];
     bool (*computes_long)(cpu_map_kernel kernel); /* those of functions.c */
@@ -395,7 +396,8 @@ typedef struct cpu_unpack {
 /* A product of rows with quantised blocks. */
 typedef struct cpu_packed {
     const cpu_block_kernel *kernel;
-    cpu_matrix x; /* m rows */
+    const cpu_digits_kernel *digits; /* or NULL */
+    cpu_matrix x;                    /* m rows */
     cpu_block_product product;
     size_t row;                      /* bytes of a row of blocks */
     size_t prepared, prepared_bytes; /* offset in the workspace; 0: rows are not prepared */

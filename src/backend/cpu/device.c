@@ -111,6 +111,8 @@ extern const cpu_kernels cpu_kernels_base;
 extern const cpu_kernels cpu_kernels_avx2, cpu_kernels_avx512;
 extern const cpu_grouped cpu_grouped_bytes_avx512_vnni, cpu_grouped_bytes_avx512_bf16,
     cpu_grouped_bf16_avx512_bf16;
+extern const cpu_digits_kernel cpu_digits_avx512_vnni[BASE_BLOCK_COUNT],
+    cpu_digits_avx512_bf16[BASE_BLOCK_COUNT];
 #elif defined(__aarch64__)
 extern const cpu_kernels cpu_kernels_neon;
 extern const cpu_grouped cpu_grouped_bytes_neon_dot, cpu_grouped_bytes_neon_i8mm,
@@ -123,14 +125,16 @@ static const struct {
     /* Of a set that is another but for some products: its name, and these. */
     const char *name;
     const cpu_grouped *bytes, *bfloats;
+    const cpu_digits_kernel *digits;
 } sets[] = {
     {&cpu_kernels_base, 0},
 #ifdef __x86_64__
     {&cpu_kernels_avx2, BASE_CPU_AVX2},
     {&cpu_kernels_avx512, BASE_CPU_AVX512},
-    {&cpu_kernels_avx512, BASE_CPU_VNNI, "avx512_vnni", &cpu_grouped_bytes_avx512_vnni, NULL},
+    {&cpu_kernels_avx512, BASE_CPU_VNNI, "avx512_vnni", &cpu_grouped_bytes_avx512_vnni, NULL,
+     cpu_digits_avx512_vnni},
     {&cpu_kernels_avx512, BASE_CPU_BF16, "avx512_bf16", &cpu_grouped_bytes_avx512_bf16,
-     &cpu_grouped_bf16_avx512_bf16},
+     &cpu_grouped_bf16_avx512_bf16, cpu_digits_avx512_bf16},
 #elif defined(__aarch64__)
     {&cpu_kernels_neon, 0},
     {&cpu_kernels_neon, BASE_CPU_DOT, "neon_dot", &cpu_grouped_bytes_neon_dot, NULL},
@@ -149,6 +153,7 @@ static void make_tables(void) {
         if (sets[i].name) tables[i].name = sets[i].name;
         if (sets[i].bytes) tables[i].bytes = sets[i].bytes;
         if (sets[i].bfloats) tables[i].bfloats = sets[i].bfloats;
+        if (sets[i].digits) tables[i].digits = sets[i].digits;
     }
 }
 

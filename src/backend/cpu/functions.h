@@ -88,6 +88,7 @@ extern const cpu_pools CPU_OF_SET(pools);
 extern const ref_random_kernels CPU_OF_SET(random);
 extern const cpu_taps CPU_OF_SET(taps_f32), CPU_OF_SET(taps_f64);
 extern const cpu_block_kernel CPU_OF_SET(blocks)[BASE_BLOCK_COUNT];
+extern const cpu_digits_kernel CPU_OF_SET(digits)[BASE_BLOCK_COUNT];
 extern const cpu_fold_kernel CPU_OF_SET(folds)[GRAPH_OP_BUILT_IN][SHOAL_DTYPE_COUNT];
 extern const cpu_map_kernel CPU_OF_SET(converts)[SHOAL_DTYPE_COUNT][SHOAL_DTYPE_COUNT];
 

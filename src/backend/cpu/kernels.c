@@ -263,6 +263,7 @@ const cpu_kernels CPU_OF_SET(kernels) = {
     .random = &CPU_OF_SET(random),
     .taps = {&CPU_OF_SET(taps_f32), &CPU_OF_SET(taps_f64)},
     .blocks = CPU_OF_SET(blocks),
+    .digits = CPU_OF_SET(digits),
     .multiply_add = {multiply_add_f32, multiply_add_f64},
     .multiply_subtract = {multiply_subtract_f32, multiply_subtract_f64},
 #define XX(name, NAME) [GRAPH_##NAME] = CPU_OF_SET(name),

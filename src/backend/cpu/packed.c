@@ -173,9 +173,11 @@ shoal_status cpu_packed_prepare(const cpu_kernels *kernels, cpu_program *p, cpu_
         cpu_matrix_pack(x, &axes.batch, free, &axes.contracting, !side);
     x->scratch_bytes = (size_t)x->count * sizeof(float);
     packed->product.x_row = x->row_stride;
-    if (free->count <= packed->kernel->most_prepared)
-        packed->prepared_bytes = (size_t)free->count * packed->kernel->prepared *
+    if (free->count <= kernels->digits[format].most_rows) {
+        packed->digits = &kernels->digits[format];
+        packed->prepared_bytes = (size_t)free->count * packed->digits->bytes *
                                  (size_t)((k + CPU_PREPARED - 1) / CPU_PREPARED);
+    }
     return SHOAL_OK;
 }
 
@@ -185,7 +187,10 @@ static void multiply_range(void *context, uint32_t part, int64_t begin, int64_t 
     p.w += (size_t)begin * packed->row;
     p.y += begin * p.y_strides[1];
     p.n = end - begin;
-    packed->kernel->dot(&p);
+    if (packed->digits)
+        packed->digits->dot(&p, packed->kernel);
+    else
+        packed->kernel->dot(&p);
 }
 
 shoal_status cpu_packed_run(const cpu_run *run, const cpu_step *step) {
@@ -195,8 +200,8 @@ shoal_status cpu_packed_run(const cpu_run *run, const cpu_step *step) {
     p->w = run->at[step->reads[1]];
     p->y = run->at[step->writes[0]];
     void *prepared = run->workspace + packed.prepared;
-    if (packed.prepared_bytes) {
-        packed.kernel->prepare(p, prepared);
+    if (packed.digits) {
+        packed.digits->prepare(p, prepared);
         p->prepared = prepared;
     }
     int64_t each = p->m * (int64_t)packed.row; /* bytes that are read, about, and so multiplied */

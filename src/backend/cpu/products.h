@@ -62,25 +62,28 @@ typedef struct cpu_taps {
                        int64_t step, void *box, int64_t box_step);
 } cpu_taps;
 
-/* Numbers of quantised blocks (blocks.c): decoded, or multiplied with rows of x. Rows of w are
- * `blocks` blocks each, one after the other; y[j, i] = sum of x[j] w[i], m rows of x, n of w. */
+/* Numbers of quantised blocks: decoded, or multiplied with rows of x. Rows of w are `blocks` blocks
+ * each, one after the other; y[j, i] = sum of x[j] w[i], m rows of x, n of w. */
 typedef struct cpu_block_product {
     const uint8_t *w;
     const float *x;
     float *y;
-    const void *prepared;                      /* the rows of x, see below, or NULL */
+    const void *prepared;                      /* the rows of x for digits.c */
     int64_t m, n, blocks, x_row, y_strides[2]; /* in elements, of j and i */
 } cpu_block_product;
-enum { CPU_PREPARED = 256 };
-typedef struct cpu_block_kernel {
+typedef struct cpu_block_kernel { /* blocks.c */
     base_block_decode decode;
     void (*dot)(const cpu_block_product *product);
     int64_t most_rows; /* of x: for more, blocked products of decoded panels are faster */
-    /* A few rows of x are faster in another form, in `prepared` bytes for each CPU_PREPARED numbers
-     * of a row. NULL: there is none. */
-    void (*prepare)(const cpu_block_product *product, void *to);
-    int64_t most_prepared; /* rows */
-    size_t prepared;
 } cpu_block_kernel;
+/* The same by integers (digits.c). Rows of x are prepared: `bytes` for each CPU_PREPARED numbers of
+ * a row. `plain` multiplies what integers cannot. */
+enum { CPU_PREPARED = 256 };
+typedef struct cpu_digits_kernel {
+    void (*prepare)(const cpu_block_product *product, void *to);
+    void (*dot)(const cpu_block_product *product, const cpu_block_kernel *plain);
+    int64_t most_rows; /* for which it is faster; 0: it does not exist */
+    size_t bytes;
+} cpu_digits_kernel;
 
 #endif

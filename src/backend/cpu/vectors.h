@@ -1,5 +1,5 @@
-/* Vectors of f32, or with CPU_F64_VECTORS of f64: what gemm.c, taps.c and blocks.c are written
- * with, which are compiled once per instruction set. */
+/* Vectors of f32, or with CPU_F64_VECTORS of f64: what gemm.c, taps.c, blocks.c and digits.c are
+ * written with, which are compiled once per instruction set. */
 #ifndef CPU_VECTORS_H
 #define CPU_VECTORS_H
 
@@ -13,13 +13,16 @@ typedef float real;
 #define NAME(name) CPU_OF_SET(name##_f32)
 #endif
 
+#ifndef CPU_BYTES
 #if defined(__AVX512F__)
-enum { BYTES = 64 };
+#define CPU_BYTES 64
 #elif defined(__AVX2__)
-enum { BYTES = 32 };
+#define CPU_BYTES 32
 #else
-enum { BYTES = 16 };
+#define CPU_BYTES 16
 #endif
+#endif
+enum { BYTES = CPU_BYTES };
 enum { WIDTH = BYTES / (int)sizeof(real), PANEL = 2 * WIDTH };
 
 typedef real vec __attribute__((vector_size(BYTES)));
@@ -47,14 +50,18 @@ INLINE real sum_of(vec x) {
 #define HIGH8(n) 4, (n) + 4, 5, (n) + 5, 6, (n) + 6, 7, (n) + 7
 #define LOW4(n) 0, (n), 1, (n) + 1
 #define HIGH4(n) 2, (n) + 2, 3, (n) + 3
-#if defined(__AVX512F__) && !defined(CPU_F64_VECTORS)
+#ifdef CPU_F64_VECTORS
+#define SPLIT (CPU_BYTES / 8)
+#else
+#define SPLIT (CPU_BYTES / 4)
+#endif
+#if SPLIT == 16
 #define LOW LOW16(16)
 #define HIGH HIGH16(16)
-#elif (defined(__AVX512F__) && defined(CPU_F64_VECTORS)) ||                                        \
-    (defined(__AVX2__) && !defined(CPU_F64_VECTORS))
+#elif SPLIT == 8
 #define LOW LOW8(8)
 #define HIGH HIGH8(8)
-#elif defined(__AVX2__) || !defined(CPU_F64_VECTORS)
+#elif SPLIT == 4
 #define LOW LOW4(4)
 #define HIGH HIGH4(4)
 #else
