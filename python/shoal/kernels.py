@@ -37,12 +37,15 @@ def _pair(array: NDArray[Any]) -> tuple[Any, str | None]:
     return (array.view("uint16"), "bfloat16") if foreign else (array, None)
 
 
+def _result(out: Any) -> NDArray[Any]:
+    if not isinstance(out, np.ndarray):
+        raise InvalidError(f"out: {out!r} is no array of NumPy's, into which the result could go")
+    return out
+
+
 def _run(name: str, operands: tuple[NDArray[Any], ...], shape: tuple[int, ...], dtype: Any, out: NDArray[Any] | None,
          attrs: dict[str, Any] | None = None) -> NDArray[Any]:
-    if out is None:
-        out = np.empty(shape, dtype)
-    elif not isinstance(out, np.ndarray):
-        raise InvalidError(f"out: {out!r} is no array of NumPy's, into which the result could go")
+    out = np.empty(shape, dtype) if out is None else _result(out)
     _shoal.kernel(name, tuple(map(_pair, operands)), attrs, (_pair(out),))
     return out
 
@@ -188,16 +191,17 @@ def attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, mask: ArrayLike | None =
 
 
 def matmul(a: ArrayLike, b: ArrayLike, *, out: NDArray[Any] | None = None) -> NDArray[Any]:
-    """numpy.matmul, of one element type. Of int8 and uint8, in any mixture, `out` may be int32: then no sum wraps at 8 bits."""
+    """numpy.matmul, of one element type. Of bytes, `out` may be int32: then no sum wraps at 8 bits. That of int8 and uint8 is int32."""
     a, b = np.asarray(a), np.asarray(b)
     shape: tuple[int, ...] = ()
+    kind = np.dtype("int32") if {a.dtype.name, b.dtype.name} == {"int8", "uint8"} else a.dtype
     if out is None:
         try:
             batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
         except ValueError:
             batch = ()  # the kernel has the message
         shape = batch + a.shape[:-1][-1:] + (b.shape[-1:] if b.ndim > 1 else ())
-    return _run("matmul", (a, b), shape, a.dtype, out)
+    return _run("matmul", (a, b), shape, kind, out)
 
 
 def _format(name: str) -> Any:
@@ -220,7 +224,7 @@ def quantize(x: ArrayLike, format: str, *, out: NDArray[Any] | None = None) -> N
 def dequantize(bytes: ArrayLike, format: str, dtype: Any = "float32", *, out: NDArray[Any] | None = None) -> NDArray[Any]:
     """The numbers of quantised blocks: uint8 [..., blocks * bytes] to [..., blocks * values]."""
     bytes, block = np.asarray(bytes), _format(format)
-    kind = np.dtype(dtype) if out is None else out.dtype
+    kind = np.dtype(dtype) if out is None else _result(out).dtype
     last = bytes.shape[-1] // block.bytes * block.values if bytes.ndim else 0
     return _run("dequantize", (bytes,), (*bytes.shape[:-1], last), kind, out,
                 {"format": format, "dtype": kind.name})
@@ -237,5 +241,5 @@ def matmul_packed(x: ArrayLike, weights: ArrayLike, format: str, *, out: NDArray
 def apply(name: str, *operands: ArrayLike, out: NDArray[Any] | tuple[NDArray[Any], ...], **attrs: Any) -> Any:
     """Any operation of the table without bodies (`shoal.operations()`), with its attributes, into `out`."""
     outs = out if isinstance(out, tuple) else (out,)
-    _shoal.kernel(name, tuple(_pair(np.asarray(x)) for x in operands), attrs, tuple(map(_pair, outs)))
+    _shoal.kernel(name, tuple(_pair(np.asarray(x)) for x in operands), attrs, tuple(_pair(_result(x)) for x in outs))
     return out

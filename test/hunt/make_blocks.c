@@ -15,6 +15,35 @@ static uint32_t operand(maker *m, shoal_type type) {
     return MAKE_CHANCE(25) ? make_view(m, type) : make_input(m, type);
 }
 
+/* Rows times blocks of q8_0 whose scales are 1: their numbers are whole. */
+static bool quantised(maker *m) {
+    enum { COLUMNS = 8, BLOCKS = 40, VALUES = 32, BYTES = VALUES + 2 };
+    static const uint8_t one[] = {0, 0x3c}; /* 1.0 as float16 */
+    uint8_t scales[COLUMNS * BLOCKS * sizeof one];
+    for (size_t i = 0; i < sizeof scales; i++) scales[i] = one[i % sizeof one];
+    int64_t columns = 1 + MAKE_BELOW(COLUMNS), blocks = 1 + MAKE_BELOW(BLOCKS);
+    int64_t rows = MAKE_CHANCE(50) ? 33 + MAKE_BELOW(8) : 1 + MAKE_BELOW(9);
+    shoal_type part = {.dtype = SHOAL_U8, .rank = 3, .dims = {columns, blocks, sizeof one}};
+    uint32_t in[2] = {make_given(m, part, scales)}, weights, out, right = MAKE_BELOW(2);
+    part.dims[2] = VALUES;
+    in[1] = operand(m, part);
+    const int64_t shape[] = {columns, blocks * BYTES}, along[] = {1};
+    shoal_attr last = graph_int(SHOAL_ATTR_DIMENSION, 2), flat = MAKE_INTS(SHAPE, shape, 2);
+    shoal_attr q8_0[] = {graph_int(SHOAL_ATTR_DTYPE, SHOAL_F32),
+                         graph_string(SHOAL_ATTR_FORMAT, "q8_0")};
+    shoal_type x = {.dtype = SHOAL_F32, .rank = 2, .dims = {rows, blocks * VALUES}};
+    shoal_attr attrs[] = {MAKE_INTS(LHS_BATCHING_DIMENSIONS, NULL, 0),
+                          MAKE_INTS(RHS_BATCHING_DIMENSIONS, NULL, 0),
+                          MAKE_INTS(LHS_CONTRACTING_DIMENSIONS, along, 1),
+                          MAKE_INTS(RHS_CONTRACTING_DIMENSIONS, along, 1)};
+    if (!make_node(m, GRAPH_CONCATENATE, in, 2, &last, 1, NULL, 0, &weights) ||
+        !make_node(m, GRAPH_RESHAPE, &weights, 1, &flat, 1, NULL, 0, &weights) ||
+        !make_node(m, GRAPH_DEQUANTIZE, &weights, 1, q8_0, 2, NULL, 0, &in[right]))
+        return false;
+    in[!right] = operand(m, x);
+    return make_node(m, GRAPH_DOT_GENERAL, in, 2, attrs, 4, NULL, 0, &out);
+}
+
 /* A product of which one extent is long: k, of which kernels take 3,200 bytes at a time, n, of
  * which they take 16,384, or all of them in some measure. Now and then of bytes as 32 bits. */
 static bool product(maker *m) {
@@ -114,7 +143,7 @@ static bool large(maker *m) {
 }
 
 void make_blocks(maker *m) {
-    static bool (*const kinds[])(maker *) = {product, joining,   rows,        windows,
+    static bool (*const kinds[])(maker *) = {product, quantised, joining,     rows,       windows,
                                              windows, attention, convolution, convolution};
     static const int64_t extents[] = {1, 3, 6, 65, 70};
     for (int i = 0; i < MAKE_EXTENTS; i++) m->extents[i] = extents[i];

@@ -125,6 +125,9 @@ static double below_one(double x) { return fabs(x) < 1 && x != 0 ? fabs(x) : 1; 
 
 static double as_it_is(double x) { return x; }
 
+/* Processors' products of bfloat16 take subnormal numbers for zeros. */
+static double flushed(double x) { return fabs(x) < FLT_MIN ? copysign(0, x) : x; }
+
 /* Of numbers beside NaN and infinity: what they are for those, and how large they are themselves.
  */
 static double sign_alone(double x) { return isfinite(x) && x != 0 ? copysign(1, x) : x; }
@@ -296,6 +299,7 @@ typedef struct joined {
     hunt_results exact, most, least;
     /* Where some is NaN or infinite: of signs alone, and of the finite ones. */
     hunt_results special, finite, tiny;
+    hunt_results flushed; /* of products of bfloat16 */
 } joined;
 
 static bool any_is_beyond(const shoal_graph *g, const shoal_node *node, const hunt_results *most) {
@@ -316,6 +320,9 @@ static shoal_status join(const ref_call *call, joined *out) {
     out->multiplies = body && rounding_of(body) == GRAPH_MULTIPLY;
     out->wide = call->node->op == GRAPH_DOT_GENERAL || call->node->op == GRAPH_CONVOLUTION;
     SHOAL_TRY(run_again(call, as_it_is, &out->exact));
+    if (call->node->op == GRAPH_DOT_GENERAL &&
+        call->graph->values[call->node->inputs[0]].type.dtype == SHOAL_BF16)
+        SHOAL_TRY(run_again(call, flushed, &out->flushed));
     SHOAL_TRY(run_again(call, out->multiplies ? above_one : fabs, &out->most));
     if (out->multiplies) SHOAL_TRY(run_again(call, below_one, &out->least));
     if (!any_is_beyond(call->graph, call->node, &out->most)) return SHOAL_OK;
@@ -325,7 +332,8 @@ static shoal_status join(const ref_call *call, joined *out) {
 }
 
 static void joined_fini(joined *j) {
-    hunt_results *all[] = {&j->exact, &j->most, &j->least, &j->special, &j->finite, &j->tiny};
+    hunt_results *all[] = {&j->exact,  &j->most, &j->least,  &j->special,
+                           &j->finite, &j->tiny, &j->flushed};
     for (uint32_t i = 0; i < sizeof all / sizeof *all; i++) hunt_results_fini(all[i]);
 }
 
@@ -358,6 +366,14 @@ static bool is_decided(const joined *j, uint8_t dtype, uint16_t k, int64_t i) {
 static double own_error(const joined *j, uint8_t dtype, double exact, double size) {
     double unit = unit_of(j->wide && has_few_digits(dtype) ? SHOAL_F32 : dtype);
     return j->terms * 2 * (unit * size + least_of(dtype)) + 2 * unit_of(dtype) * fabs(exact);
+}
+
+/* What subnormal numbers among what is joined may move, where they count as zeros. */
+static double amount_of_subnormal(const joined *j, uint16_t k, int64_t i) {
+    if (!j->flushed.n) return 0;
+    double exact = ((double *)j->exact.data[k])[i], other = ((double *)j->flushed.data[k])[i];
+    if (isnan(exact) ? isnan(other) : exact == other) return j->terms * FLT_MIN;
+    return isfinite(exact - other) ? fabs(exact - other) + j->terms * FLT_MIN : INFINITY;
 }
 
 /* Element i of output k of a node that joins numbers: what may move it; infinity: anything. */
@@ -398,7 +414,9 @@ static shoal_status add_noise(const ref_call *call, hunt_noise *noise) {
         if (noise->composite && units < least) units = least;
         for (int64_t i = 0; i < base_type_count(type); i++) {
             double x = hunt_number(type->dtype, call->outputs[k], i);
-            double amount = j.terms > 0 ? amount_of(&j, type->dtype, k, i, x) : 0;
+            double amount =
+                j.terms > 0 ? amount_of(&j, type->dtype, k, i, x) + amount_of_subnormal(&j, k, i)
+                            : 0;
             if (amount == INFINITY) { /* depends on the order */
                 hunt_put(type->dtype, call->outputs[k], i, anything(&here, type->dtype, x));
                 continue;

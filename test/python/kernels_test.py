@@ -146,6 +146,18 @@ def test_matmul(a, b, dtype):
     near(K.matmul(x, y, out=np.empty(want.shape[::-1], kind).T), want, max(tolerance, 1e-12) * 10)
 
 
+@pytest.mark.parametrize("left", [np.int8, np.uint8])
+@pytest.mark.parametrize("right", [np.int8, np.uint8])
+def test_matmul_of_bytes(left, right):
+    """Exact in 32 bits; of one type alone they wrap at 8, as NumPy's do."""
+    x, y = rng.integers(0, 256, (13, 301)).astype(left), rng.integers(0, 256, (301, 35)).astype(right)
+    want = x.astype(np.int64) @ y.astype(np.int64)
+    assert np.array_equal(K.matmul(x, y, out=np.empty(want.shape, np.int32)), want)
+    got = K.matmul(x, y)
+    assert got.dtype == (left if left == right else np.int32)
+    assert np.array_equal(got, want.astype(got.dtype))
+
+
 @pytest.mark.parametrize("name", ["q8_0", "q4_0", "q4_1"])
 def test_quantised_as_ggml_does(name):
     kind = getattr(gguf.GGMLQuantizationType, name.upper())
@@ -194,6 +206,8 @@ def test_what_is_wrong():
         (lambda: K.silu(x, out=np.empty((8, 4), np.float32)), r"silu: result 0 is float32\[8, 4\]; give an array of float32\[4, 8\]"),
         (lambda: K.silu(x.astype(int)), "silu"),
         (lambda: K.silu(x, out=np.float32), "out: .* is no array"),
+        (lambda: K.dequantize(np.zeros(34, "u1"), "q8_0", out=bytearray(128)), "out: .* is no array"),
+        (lambda: K.apply("negate", x, out=None), "out: None is no array"),
         (lambda: K.silu(x, out=np.broadcast_to(x[:1], (4, 8))), "read-only|not writable"),
         (lambda: K.matmul(x, x), r"matmul: the last axis of the first operand \(8\) must equal axis 0 of the second \(4\)"),
         (lambda: K.matmul(np.zeros((2, 3, 4), "f"), np.zeros((5, 4, 2), "f")), "cannot be broadcast"),

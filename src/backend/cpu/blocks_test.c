@@ -382,7 +382,11 @@ static void test_forms(void **state) {
         {.name = "many rows", .rows = 100},
         {.name = "many columns", .rows = 100, .left = true, .turned = true},
     };
-    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) check_form(&forms[i]);
+    for (int t = 0; t < n_tables; t++) {
+        setenv("SHOAL_CPU", tables[t]->name, 1);
+        for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) check_form(&forms[i]);
+    }
+    unsetenv("SHOAL_CPU");
 }
 
 int main(void) {

@@ -173,10 +173,11 @@ shoal_status cpu_packed_prepare(const cpu_kernels *kernels, cpu_program *p, cpu_
         cpu_matrix_pack(x, &axes.batch, free, &axes.contracting, !side);
     x->scratch_bytes = (size_t)x->count * sizeof(float);
     packed->product.x_row = x->row_stride;
-    if (free->count <= kernels->digits[format].most_rows) {
-        packed->digits = &kernels->digits[format];
-        packed->prepared_bytes = (size_t)free->count * packed->digits->bytes *
-                                 (size_t)((k + CPU_PREPARED - 1) / CPU_PREPARED);
+    const cpu_digits_kernel *digits = &kernels->digits[format];
+    if (digits->prepare && free->count <= digits->most_rows) {
+        packed->digits = digits;
+        packed->prepared_bytes =
+            (size_t)free->count * digits->bytes * (size_t)((k + CPU_PREPARED - 1) / CPU_PREPARED);
     }
     return SHOAL_OK;
 }
