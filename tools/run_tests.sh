@@ -5,7 +5,12 @@
 set -u
 build=$1
 shift
-rm -f "$build/meson-logs/testlog.json"
+log=$build/meson-logs/testlog.json last=
+for word; do # Meson adds the name of a setup
+    [ "$last" != --setup ] || log=$build/meson-logs/testlog-$word.json
+    last=$word
+done
+rm -f "$log"
 if [ -z "$(meson test -C "$build" --list "$@" 2>/dev/null | grep -v '^ninja:')" ]; then
     echo "there are no such tests: $*"
     echo "0 passed, 0 failed"
@@ -18,4 +23,4 @@ export MESON_TESTTHREADS
 export OPENBLAS_NUM_THREADS=1 OMP_WAIT_POLICY=passive
 # Its own verdict is not used: the log tells more, and no log at all is a failure.
 meson test -C "$build" --print-errorlogs "$@" || true
-exec "$(dirname "$0")/summary.py" "$build/meson-logs/testlog.json"
+exec "$(dirname "$0")/summary.py" "$log"
