@@ -228,3 +228,13 @@ def test_documents_know_the_command(tmp_path):
 def test_documents_skip(tmp_path):
     code, output = run("doc_check.py", tmp_path, "--build", tmp_path, tmp_path)
     assert code == 77 and "not built: shoal" in output
+
+
+@pytest.mark.parametrize("options", [[], ["--setup", "longer"]])
+def test_tests_are_summed_up(tmp_path, options):
+    """The log of those that run with a setup of Meson's has another name."""
+    (tmp_path / "meson.build").write_text("project('one')\ntest('good', find_program('true'))\nadd_test_setup('longer', timeout_multiplier: 2)\n")
+    build = tmp_path / "build"
+    subprocess.run(["meson", "setup", build, tmp_path], check=True, capture_output=True)
+    done = subprocess.run([TOOLS / "run_tests.sh", build, *options], text=True, capture_output=True, check=False)
+    assert done.returncode == 0 and done.stdout.splitlines()[-1] == "1 passed, 0 failed", done.stdout + done.stderr
