@@ -6,11 +6,20 @@
 
 enum {
     BESIDE = 4,
+#ifdef __AVX512F__
+    /* Newer processors fetch one long stream sooner than several, or than they are asked to: rows
+     * of sums, which nothing else holds up, are alone from so many elements on. */
+    AHEAD = 0,
+    ALONE = 1024,
+#else
     AHEAD = 8192, /* bytes that one row alone asks for: processors do so by themselves only to the
                      end of a page */
+    ALONE = INT32_MAX,
+#endif
+    NEVER = INT32_MAX
 };
 
-#define FOLD_OF(name, source, widen, type, lanes_, expression)                                     \
+#define FOLD_OF(name, source, widen, type, lanes_, alone, expression)                              \
     INLINE type join_##name(type x, type y) { return (type)(expression); }                         \
     /* The partial results and n elements more, fewer than there are lanes. */                     \
     static __attribute__((noinline)) type end_##name(const source *x, int64_t n, type *lanes) {    \
@@ -33,7 +42,7 @@ enum {
         for (int r = 0; r < rows; r++)                                                             \
             for (int k = 0; k < LANES; k++) lanes[r][k] = widen(x[r * row + k]);                   \
         for (; at + LANES <= n; at += LANES) {                                                     \
-            for (int k = 0; rows == 1 && k < LANES; k += 64 / (int)sizeof(source))                 \
+            for (int k = 0; AHEAD && rows == 1 && k < LANES; k += 64 / (int)sizeof(source))        \
                 __builtin_prefetch(x + at + AHEAD / (int)sizeof(source) + k);                      \
             for (int r = 0; r < rows; r++)                                                         \
                 for (int k = 0; k < LANES; k++)                                                    \
@@ -54,40 +63,41 @@ enum {
         const source *x = from;                                                                    \
         type *totals = acc;                                                                        \
         int64_t r = 0;                                                                             \
-        for (; r + BESIDE <= rows; r += BESIDE)                                                    \
+        for (; n < alone && r + BESIDE <= rows; r += BESIDE)                                       \
             rows_##name(totals + r, x + r * n, BESIDE, n, more);                                   \
         for (; r < rows; r++) rows_##name(totals + r, x + r * n, 1, n, more);                      \
     }
 #define AS_IT_IS(x) (x)
-#define FOLD(name, type, lanes, expression) FOLD_OF(name, type, AS_IT_IS, type, lanes, expression)
-#define FOLD_HALF(op, expression)                                                                  \
-    FOLD_OF(op##_f16, uint16_t, widen_half, float, 32, expression)                                 \
-    FOLD_OF(op##_bf16, uint16_t, widen_bfloat, float, 32, expression)
+#define FOLD(name, type, lanes, alone, expression)                                                 \
+    FOLD_OF(name, type, AS_IT_IS, type, lanes, alone, expression)
+#define FOLD_HALF(op, alone, expression)                                                           \
+    FOLD_OF(op##_f16, uint16_t, widen_half, float, 32, alone, expression)                          \
+    FOLD_OF(op##_bf16, uint16_t, widen_bfloat, float, 32, alone, expression)
 
-FOLD(add_f32, float, 32, x + y)
-FOLD(add_f64, double, 16, x + y)
-FOLD(multiply_f32, float, 32, x *y)
-FOLD(multiply_f64, double, 16, x *y)
-FOLD(maximum_f32, float, 32, maximum_f32(x, y))
-FOLD(maximum_f64, double, 16, maximum_f64(x, y))
-FOLD(minimum_f32, float, 32, minimum_f32(x, y))
-FOLD(minimum_f64, double, 16, minimum_f64(x, y))
+FOLD(add_f32, float, 32, ALONE, x + y)
+FOLD(add_f64, double, 16, ALONE, x + y)
+FOLD(multiply_f32, float, 32, NEVER, x *y)
+FOLD(multiply_f64, double, 16, NEVER, x *y)
+FOLD(maximum_f32, float, 32, NEVER, maximum_f32(x, y))
+FOLD(maximum_f64, double, 16, NEVER, maximum_f64(x, y))
+FOLD(minimum_f32, float, 32, NEVER, minimum_f32(x, y))
+FOLD(minimum_f64, double, 16, NEVER, minimum_f64(x, y))
 
-FOLD_HALF(add, x + y)
-FOLD_HALF(multiply, x *y)
-FOLD_HALF(maximum, maximum_f32(x, y))
-FOLD_HALF(minimum, minimum_f32(x, y))
+FOLD_HALF(add, ALONE, x + y)
+FOLD_HALF(multiply, NEVER, x *y)
+FOLD_HALF(maximum, NEVER, maximum_f32(x, y))
+FOLD_HALF(minimum, NEVER, minimum_f32(x, y))
 
 #define SIGNLESS(name, type, lanes, wide)                                                          \
-    FOLD(add_##name, type, lanes, (wide)x + (wide)y)                                               \
-    FOLD(multiply_##name, type, lanes, (wide)x *(wide)y)
+    FOLD(add_##name, type, lanes, ALONE, (wide)x + (wide)y)                                        \
+    FOLD(multiply_##name, type, lanes, NEVER, (wide)x *(wide)y)
 SIGNLESS(u8, uint8_t, 32, uint32_t)
 SIGNLESS(u16, uint16_t, 32, uint32_t)
 SIGNLESS(u32, uint32_t, 32, uint32_t)
 SIGNLESS(u64, uint64_t, 16, uint64_t)
 #define ORDERED(name, type, lanes)                                                                 \
-    FOLD(maximum_##name, type, lanes, x > y ? x : y)                                               \
-    FOLD(minimum_##name, type, lanes, x < y ? x : y)
+    FOLD(maximum_##name, type, lanes, NEVER, x > y ? x : y)                                        \
+    FOLD(minimum_##name, type, lanes, NEVER, x < y ? x : y)
 ORDERED(i8, int8_t, 32)
 ORDERED(i16, int16_t, 32)
 ORDERED(i32, int32_t, 32)
@@ -96,8 +106,8 @@ ORDERED(u8, uint8_t, 32)
 ORDERED(u16, uint16_t, 32)
 ORDERED(u32, uint32_t, 32)
 ORDERED(u64, uint64_t, 16)
-FOLD(or_bool, uint8_t, 32, (x | y) != 0)
-FOLD(and_bool, uint8_t, 32, (x != 0) & (y != 0))
+FOLD(or_bool, uint8_t, 32, NEVER, (x | y) != 0)
+FOLD(and_bool, uint8_t, 32, NEVER, (x != 0) & (y != 0))
 
 #define ROW(op, of_bool, i8, i16, i32, i64)                                                        \
     {                                                                                              \
