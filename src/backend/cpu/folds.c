@@ -42,7 +42,7 @@ enum {
         for (int r = 0; r < rows; r++)                                                             \
             for (int k = 0; k < LANES; k++) lanes[r][k] = widen(x[r * row + k]);                   \
         for (; at + LANES <= n; at += LANES) {                                                     \
-            for (int k = 0; AHEAD && rows == 1 && k < LANES; k += 64 / (int)sizeof(source))        \
+            for (int k = 0; AHEAD > 0 && rows == 1 && k < LANES; k += 64 / (int)sizeof(source))    \
                 __builtin_prefetch(x + at + AHEAD / (int)sizeof(source) + k);                      \
             for (int r = 0; r < rows; r++)                                                         \
                 for (int k = 0; k < LANES; k++)                                                    \
