@@ -2,13 +2,7 @@
  * memory, with the bits of base/block.c, or multiplied where they are made. What a block shares out
  * is applied to each number before the product, so that scales that are infinite or no numbers do
  * what they do to decoded ones. */
-#include "backend/cpu/vectors.h"
-
-#ifdef __AVX2__
-#include <immintrin.h>
-#elif defined(CPU_NEON)
-#include <arm_neon.h>
-#endif
+#include "backend/cpu/quantised.h"
 
 #if defined(__AVX512F__)
 enum { MOST_ROWS = 32 };
@@ -17,24 +11,7 @@ enum { MOST_ROWS = 8 };
 #else
 enum { MOST_ROWS = 4 };
 #endif
-enum { PART = 32, VECTORS = PART / WIDTH }; /* values that are made together, their vectors */
-enum { AHEAD = 2048, LINE = 64 }; /* bytes of w that are asked for early; of a line of the cache */
 enum { TOGETHER = 4, SIDE = WIDTH / 4 > 2 ? 4 : 2 }; /* rows of x, and of w, in registers */
-
-typedef int32_t ints __attribute__((vector_size(BYTES)));
-
-/* Rounded once where there is an instruction for it. */
-INLINE vec multiply_add(vec x, vec y, vec z) {
-#if defined(__AVX512F__)
-    return (vec)_mm512_fmadd_ps((__m512)x, (__m512)y, (__m512)z);
-#elif defined(__AVX2__)
-    return (vec)_mm256_fmadd_ps((__m256)x, (__m256)y, (__m256)z);
-#elif defined(CPU_NEON)
-    return (vec)vfmaq_f32((float32x4_t)z, (float32x4_t)x, (float32x4_t)y);
-#else
-    return x * y + z;
-#endif
-}
 
 #ifdef CPU_NEON
 INLINE uint8x8_t four_bytes(const uint8_t *from) {
@@ -73,7 +50,6 @@ INLINE ints signed_bytes_at(const uint8_t *from) {
 }
 
 INLINE vec everywhere(float x) { return x - (vec){0}; } /* -0, too */
-INLINE vec numbers(ints x) { return __builtin_convertvector(x, vec); }
 
 INLINE float half_at(const uint8_t *from) {
 #ifdef __F16C__
@@ -199,11 +175,6 @@ INLINE void part_times(part_of *part, int at, int bytes, int rows, int m, bool a
                 *sum = multiply_add(made[i][c], there, *sum);
             }
         }
-}
-
-/* The `bytes` that are read some time after those at w. */
-INLINE void ask_ahead(const uint8_t *w, int bytes) {
-    for (int at = 0; at < bytes; at += LINE) __builtin_prefetch(w + AHEAD + at);
 }
 
 /* `rows` rows of w, 1 or SIDE, times m rows of x: what is read once meets all of the other. alone:

@@ -4,23 +4,18 @@
 
 #if defined(__AVX2__) && (!defined(__AVX512F__) || defined(__AVX512VNNI__))
 #define CPU_BYTES 32 /* wider vectors hold parts of different factors, and are no faster */
-#include "backend/cpu/vectors.h"
-
-#include <immintrin.h>
+#include "backend/cpu/quantised.h"
 
 /* A part of x is made a power of two, its scale, times integers of 21 bits in three digits, so that
  * a number is off by at most 2^-20 of the part's largest. Products with q are summed without a
  * rounding, and only their sum meets what the block shares out. Where that is infinite or no
  * number, the result is no finite number either, and is made again from decoded ones. A part whose
  * numbers are too unlike each other for this, or not finite, is wide: it is multiplied as it is. */
-enum { PART = 32, VECTORS = PART / WIDTH }; /* values of a part, their vectors */
-enum { AHEAD = 2048, LINE = 64 };           /* bytes of w that are asked for early; of a line */
 enum { DIGITS = 3, DIGIT = 7, LARGEST = 20 /* bits, without the sign */, GROUP = 8 /* parts */ };
 enum { SMALL = -60, LARGE = 60 }; /* exponents of x whose products with any block are normal */
 /* What the integers of a part but for its largest may be off by, of their sum. */
 static const float ALLOWED = 0x1p-15f;
 
-typedef int32_t ints __attribute__((vector_size(BYTES)));
 typedef uint8_t octets __attribute__((vector_size(BYTES)));
 typedef int8_t small_octets __attribute__((vector_size(WIDTH)));
 
@@ -35,16 +30,6 @@ typedef struct group {
     float scales[GROUP], sums[GROUP]; /* sums of the numbers */
     uint32_t wide;                    /* a bit per part, whose digits are zeros then */
 } group;
-
-INLINE vec multiply_add(vec x, vec y, vec z) {
-    return (vec)_mm256_fmadd_ps((__m256)x, (__m256)y, (__m256)z);
-}
-INLINE vec numbers(ints x) { return __builtin_convertvector(x, vec); }
-
-/* The `bytes` that are read some time after those at w. */
-INLINE void ask_ahead(const uint8_t *w, int bytes) {
-    for (int at = 0; at < bytes; at += LINE) __builtin_prefetch(w + AHEAD + at);
-}
 
 /* How a format is multiplied: value i of a part is each * (q - zero) - less. */
 typedef struct factors {
