@@ -1,7 +1,7 @@
 /* Folds: the elements of a row joined to one. In a block LANES partial results stand side by side
  * and are joined by halves at the end; blocks are joined one after the other. Some rows are gone
  * through beside each other, since memory gives several streams faster than one. All sets give the
- * same bits. */
+ * same bits, but for those of NaN. */
 #include "backend/cpu/loops.h"
 
 enum {
